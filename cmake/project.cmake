@@ -1,0 +1,45 @@
+# Rules shared by every room: warnings, sanitizers, one way to declare a library and its tests.
+add_library(cd_options INTERFACE)
+target_include_directories(cd_options INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(cd_options INTERFACE -Wall -Wextra -Werror)
+if(CD_SANITIZE)
+  target_compile_options(cd_options INTERFACE -fsanitize=${CD_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(cd_options INTERFACE -fsanitize=${CD_SANITIZE})
+  if(CD_SANITIZE MATCHES "thread")
+    # Debian's protobuf is built without TSan; with this macro set its Map has another layout than ours.
+    target_compile_options(cd_options INTERFACE -U__SANITIZE_THREAD__)
+  endif()
+endif()
+# Sections are dropped at link time: the daemon's memory budget is 8 MB.
+target_compile_options(cd_options INTERFACE -ffunction-sections -fdata-sections)
+target_link_options(cd_options INTERFACE -Wl,--gc-sections)
+
+# cd_library(name SOURCES … DEPS …): a static library of one room.
+function(cd_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC cd_options ${ARG_DEPS})
+endfunction()
+
+# cd_test(name SOURCES … DEPS …): one GoogleTest executable, run by ctest.
+function(cd_test name)
+  if(NOT CD_BUILD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE cd_options ${ARG_DEPS} gtest gmock gtest_main pthread)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 120)
+endfunction()
+
+# cd_executable(name SOURCES … DEPS …): a program of the image; the C++ runtime is linked in.
+function(cd_executable name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE cd_options ${ARG_DEPS})
+  if(NOT CD_SANITIZE)
+    target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc)
+  endif()
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+endfunction()

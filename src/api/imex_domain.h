@@ -1,0 +1,72 @@
+// IMEXDomain: who is a member of one set of nvidia-imex daemons, and which ComputeDomain owns which channel of it.
+//
+// Written by the controller alone. One object per clique for the shared domain (name `<clusterUUID>.<cliqueID>`), one per
+// (ComputeDomain, clique) for an exclusive one (name `<ComputeDomain UID>.<cliqueID>`).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/api/meta.h"
+
+namespace cd::api {
+
+enum class DomainMode { kShared, kExclusive };
+enum class LeaseState { kActive, kDraining };
+
+// A rack has 18 compute trays; the rest are spares so that a replaced node finds a slot before the old one's is proved dead.
+inline constexpr int kDefaultNodeSlots = 24;
+
+struct DomainMember {
+  int index = 0;  // line of the node map, 0 … nodeSlots-1; fixed while the daemon runs
+  std::string node;
+  std::string address;  // the daemon's, empty until it reported one
+  std::string boot_id;
+  bool operator==(const DomainMember&) const = default;
+};
+
+struct ChannelLease {
+  int channel = 0;  // >= 1; channel 0 is never granted
+  ObjectRef compute_domain;
+  LeaseState state = LeaseState::kActive;
+  bool released = false;  // gating: pods of this ComputeDomain may start
+  bool operator==(const ChannelLease&) const = default;
+};
+
+// The controller's "no" to one ComputeDomain on one node, in words for the pod's event.
+struct Refusal {
+  std::string node;
+  std::string compute_domain_uid;
+  std::string reason;   // CamelCase
+  std::string message;  // says field, value, remedy
+  bool operator==(const Refusal&) const = default;
+};
+
+struct ImexConfig {
+  std::string wait_for_quorum;                  // NONE | RECOVERY | FULL; empty: the cluster's default
+  std::optional<int> node_disconnected_grace_seconds;
+  std::optional<int> log_level;                 // 0 … 4
+  bool operator==(const ImexConfig&) const = default;
+};
+
+struct ImexDomain {
+  ObjectMeta meta;
+  std::string clique_id;  // `<clusterUUID>.<cliqueID>`
+  DomainMode mode = DomainMode::kShared;
+  std::optional<ObjectRef> compute_domain;  // kExclusive only
+  int node_slots = kDefaultNodeSlots;       // fixed for life
+  ImexConfig imex_config;                   // fixed for life
+  std::vector<DomainMember> members;
+  std::vector<ChannelLease> channels;
+  int next_channel = 1;  // next-fit: a freed number is not reused at once
+  std::vector<Refusal> refusals;
+};
+
+/* JSON (v1alpha1), everything under spec:
+   {cliqueID, mode: Shared|Exclusive, computeDomain?: {namespace,name,uid}, nodeSlots, imexConfig: {waitForQuorum?, nodeDisconnectedGraceSeconds?,
+    logLevel?}, members: [{index,node,address,bootID}], channels: [{channel, computeDomain:{namespace,name,uid}, state: Active|Draining,
+    released}], nextChannel, refusals: [{node, computeDomainUID, reason, message}]} */
+Result<ImexDomain> DecodeImexDomain(const nlohmann::json& object);
+nlohmann::json EncodeImexDomain(const ImexDomain& domain);
+
+}  // namespace cd::api

@@ -1,0 +1,78 @@
+// IMEXNode: one per node with GPUs. The node's plugin writes status, the controller writes spec.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/api/imex_domain.h"
+#include "src/api/meta.h"
+
+namespace cd::api {
+
+// What the fabric looks like from this node.
+enum class FabricState {
+  kNone,      // no fabric-attached GPU (or no GPU driver): offers no channel
+  kForming,   // registration with the fabric manager still in progress: offers nothing yet, heals by itself
+  kReady,     // exactly one clique, healthy
+  kDegraded,  // attached but unhealthy: never counts as "no fabric"
+  kMixed,     // GPUs in different cliques: not supported, offers nothing
+};
+
+enum class DaemonState { kAbsent, kStarting, kReady, kNotReady };
+
+struct DomainAssignment {
+  std::string name;  // of the IMEXDomain
+  std::string uid;
+  int index = 0;     // this node's slot in it
+  bool operator==(const DomainAssignment&) const = default;
+};
+
+struct NodeDaemon {
+  std::string address;   // pod IP the daemon binds to
+  std::string instance;  // changes with every start of nvidia-imex
+  std::string domain_uid;
+  int index = -1;
+  DaemonState state = DaemonState::kAbsent;
+  std::vector<int> connected;  // indexes this node sees CONNECTED, sorted, self excluded
+  bool operator==(const NodeDaemon&) const = default;
+};
+
+// A channel announced, prepared or lingering on the node: processes may hold it.
+struct NodeChannel {
+  std::string domain_uid;
+  int channel = 0;
+  std::string compute_domain_uid;
+  auto operator<=>(const NodeChannel&) const = default;
+};
+
+struct ImexNodeStatus {
+  std::string boot_id;
+  std::string driver_version;
+  FabricState fabric = FabricState::kNone;
+  std::vector<std::string> clique_ids;  // sorted; exactly one when kReady
+  std::string fabric_message;           // why nothing is offered; empty when kReady
+  NodeDaemon daemon;
+  std::vector<NodeChannel> channels;  // sorted
+  std::string maintenance_acknowledged;  // echo of spec.maintenance once no channel is held and no Prepare completes
+  bool operator==(const ImexNodeStatus&) const = default;
+};
+
+struct ImexNode {
+  ObjectMeta meta;  // name = the Node's name; owner = the Node
+  std::optional<DomainAssignment> domain;
+  std::string maintenance;          // token of a requested maintenance, empty: none
+  std::vector<Refusal> refusals;    // for nodes without an IMEXDomain; `node` is left empty
+  ImexNodeStatus status;
+  bool reported = false;            // status was ever written
+};
+
+/* JSON (v1alpha1):
+   spec: {domain?: {name,uid,index}, maintenance?, refusals?: [{computeDomainUID, reason, message}]}
+   status: {bootID, driverVersion, fabric: {state: None|Forming|Ready|Degraded|Mixed, cliqueIDs: [], message},
+            daemon: {address, instance, domainUID, index, state: Absent|Starting|Ready|NotReady, connected: []},
+            channels: [{domainUID, channel, computeDomainUID}], maintenanceAcknowledged?} */
+Result<ImexNode> DecodeImexNode(const nlohmann::json& object);
+nlohmann::json EncodeImexNode(const ImexNode& node);
+nlohmann::json EncodeImexNodeStatus(const ImexNodeStatus& status);
+
+}  // namespace cd::api
