@@ -8,7 +8,7 @@ LAB := lab/lab
 NODES ?= 4
 export CCACHE_DIR ?= $(HOME)/.cache/computedomain-ccache
 
-.PHONY: help setup build lab demo test test-unit test-python test-e2e check bench lint format image image-arm64 lab-down
+.PHONY: help setup build lab demo test test-unit test-parts test-e2e sanitize tsan check bench lint format image image-arm64 lab-down
 
 help: ## what each target does
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -32,8 +32,32 @@ lab: image ## start the lab cluster (NODES=4) and install the driver in it
 demo: lab ## set up, build, start the lab, and watch two ComputeDomains share nodes
 	$(PYTHON) -m demo
 
-test: build test-unit test-python test-e2e ## everything that has to pass for a change to land
-	@$(PYTHON) scripts/summary.py build/test-results
+RESULTS := build/test-results
+PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider
+
+test: ## everything that has to pass for a change to land
+	@rm -rf $(RESULTS) && mkdir -p $(RESULTS)
+	@status=0; $(MAKE) --no-print-directory -k test-unit test-parts test-e2e || status=1; \
+	  $(PYTHON) scripts/summary.py $(RESULTS) || status=1; exit $$status
+
+test-unit: build ## unit tests, and integration tests against a real kube-apiserver
+	CD_KUBE_BIN=$$($(LAB) build --print-path) ctest --preset release --output-junit $(CURDIR)/$(RESULTS)/unit.xml
+
+test-parts: image ## chart, emulator, daemon and the lab itself
+	$(PYTEST) --junitxml=$(RESULTS)/parts.xml tests/deploy tests/emulator tests/daemon tests/lab
+
+test-e2e: lab ## the whole on the lab cluster
+	$(LAB) exec $(CURDIR)/$(PYTHON) -m pytest -q -p no:cacheprovider --junitxml=$(RESULTS)/e2e.xml tests/e2e
+
+sanitize: build/.setup ## unit tests that link no gRPC, under AddressSanitizer and UBSan
+	cmake --preset asan >/dev/null && cmake --build --preset asan -j $(JOBS) && ctest --preset asan
+
+tsan: build/.setup ## the same under ThreadSanitizer
+	cmake --preset tsan >/dev/null && cmake --build --preset tsan -j $(JOBS) && ctest --preset tsan
+
+check: lint test sanitize tsan ## `test` plus the second compiler, clang-tidy and both sanitizer builds
+	cmake --preset clang >/dev/null && cmake --build --preset clang -j $(JOBS) && ctest --preset clang
+	run-clang-tidy-19 -quiet -p build/clang "$(CURDIR)/src/.*\.cc$$"
 
 lint: build/.setup ## formatting, clang-tidy and shell checks
 	scripts/lint
