@@ -1,12 +1,12 @@
 // Files as this project uses them: small, read whole, replaced whole.
 #pragma once
 
+#include <sys/types.h>
 #include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
-#include <sys/types.h>
 #include <vector>
 
 #include "src/base/result.h"
@@ -18,7 +18,8 @@ Result<std::string> ReadSmallFile(const std::filesystem::path& path, std::size_t
 // For /proc and the like: follows symlinks, any file type, same limit.
 Result<std::string> ReadKernelFile(const std::filesystem::path& path, std::size_t max_bytes = 4 << 20);
 
-// Temporary file in the same directory, fsync, rename, fsync of the directory: after a crash the old or the new content stands, whole.
+// Temporary file in the same directory, fsync, rename, fsync of the directory: after a crash the old or the new content stands,
+// whole.
 Status ReplaceFile(const std::filesystem::path& path, std::string_view content, mode_t mode = 0600);
 // Rewrites in place without a new inode (for bind-mounted files such as /etc/hosts). Not crash-safe.
 Status OverwriteFile(const std::filesystem::path& path, std::string_view content);

@@ -11,15 +11,15 @@
 namespace cd {
 
 enum class ErrorCode {
-  kInvalidArgument,     // the caller's input is wrong: repeating it cannot help
+  kInvalidArgument,  // the caller's input is wrong: repeating it cannot help
   kNotFound,
   kAlreadyExists,
-  kConflict,            // a precondition (resourceVersion, uid, test) did not hold: re-read and redo the computation
-  kExpired,             // 410: the resourceVersion or continue token is too old
+  kConflict,  // a precondition (resourceVersion, uid, test) did not hold: re-read and redo the computation
+  kExpired,   // 410: the resourceVersion or continue token is too old
   kUnauthorized,
   kForbidden,
   kTooManyRequests,
-  kUnavailable,         // nobody answered, or a 5xx
+  kUnavailable,  // nobody answered, or a 5xx
   kDeadlineExceeded,
   kCancelled,
   kFailedPrecondition,  // the world is not (yet) in the state this needs
@@ -45,7 +45,9 @@ using Status = Result<void>;
 inline tl::unexpected<Error> Fail(ErrorCode code, std::string message) {
   return tl::unexpected<Error>(Error{code, std::move(message), std::nullopt});
 }
-inline tl::unexpected<Error> Fail(Error error) { return tl::unexpected<Error>(std::move(error)); }
+inline tl::unexpected<Error> Fail(Error error) {
+  return tl::unexpected<Error>(std::move(error));
+}
 
 // "context: message", code kept.
 Error Annotate(Error error, std::string_view context);
