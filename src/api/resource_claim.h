@@ -14,11 +14,13 @@ namespace cd::api {
 struct ChannelConfig {
   std::string domain_id;  // UID of the ComputeDomain
   AllocationMode allocation_mode = AllocationMode::kSingle;
+  bool operator==(const ChannelConfig&) const = default;
 };
 
 // resource.nvidia.com/v1beta1 ComputeDomainDaemonConfig. The pre-warmed daemon's claim carries no config at all.
 struct DaemonConfig {
   std::string domain_id;
+  bool operator==(const DaemonConfig&) const = default;
 };
 
 using OpaqueConfig = std::variant<ChannelConfig, DaemonConfig>;
@@ -26,6 +28,7 @@ using OpaqueConfig = std::variant<ChannelConfig, DaemonConfig>;
 // Strict: unknown fields, wrong enum or case, a domainID that is no UUID are errors that name field, value and remedy.
 // The one validator for admission and Prepare.
 Result<OpaqueConfig> DecodeOpaqueConfig(const nlohmann::json& parameters);
+nlohmann::json EncodeChannelConfig(const ChannelConfig& config);
 
 struct AllocationResult {
   std::string request;  // `a` or `a/sub`
@@ -57,7 +60,9 @@ struct ResourceClaim {
 
 Result<ResourceClaim> DecodeResourceClaim(const nlohmann::json& object);
 
-// The claim's channel config (request-specific beats general, claim beats class), or nullopt when the claim has no channel device of ours.
+// The claim's channel config, or nullopt when the claim has no channel device of ours. A config of the claim beats one of the class,
+// one that names the request beats a general one, a later one beats an earlier. Missing, malformed or contradicting configs are
+// kInvalidArgument.
 Result<std::optional<ChannelConfig>> ChannelConfigOf(const ResourceClaim& claim);
 
 }  // namespace cd::api

@@ -1,0 +1,104 @@
+#include "src/api/imex_node.h"
+
+#include "src/api/json_reader.h"
+#include "src/api/references.h"
+
+namespace cd::api {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::array kFabricStates{
+    EnumName<FabricState>{"None", FabricState::kNone}, EnumName<FabricState>{"Forming", FabricState::kForming},
+    EnumName<FabricState>{"Ready", FabricState::kReady}, EnumName<FabricState>{"Degraded", FabricState::kDegraded},
+    EnumName<FabricState>{"Mixed", FabricState::kMixed}};
+constexpr std::array kDaemonStates{
+    EnumName<DaemonState>{"Absent", DaemonState::kAbsent}, EnumName<DaemonState>{"Starting", DaemonState::kStarting},
+    EnumName<DaemonState>{"Ready", DaemonState::kReady}, EnumName<DaemonState>{"NotReady", DaemonState::kNotReady}};
+
+NodeDaemon ReadDaemon(JsonReader r) {
+  NodeDaemon daemon;
+  daemon.address = r.String("address");
+  daemon.instance = r.String("instance");
+  daemon.domain_uid = r.String("domainUID");
+  daemon.index = r.Int("index", -1);
+  daemon.state = r.Enum("state", kDaemonStates, DaemonState::kAbsent);
+  daemon.connected = r.Ints("connected");
+  return daemon;
+}
+
+ImexNodeStatus ReadStatus(JsonReader r) {
+  ImexNodeStatus status;
+  status.boot_id = r.String("bootID");
+  status.driver_version = r.String("driverVersion");
+  JsonReader fabric = r.Child("fabric");
+  status.fabric = fabric.Enum("state", kFabricStates, FabricState::kNone);
+  status.clique_ids = fabric.Strings("cliqueIDs");
+  status.fabric_message = fabric.String("message");
+  status.daemon = ReadDaemon(r.Child("daemon"));
+  for (JsonReader& c : r.Children("channels")) {
+    status.channels.push_back({c.String("domainUID"), c.Int("channel"), c.String("computeDomainUID")});
+  }
+  status.maintenance_acknowledged = r.String("maintenanceAcknowledged");
+  return status;
+}
+
+}  // namespace
+
+Result<ImexNode> DecodeImexNode(const json& object) {
+  auto meta = DecodeMeta(object);
+  if (!meta) return Fail(meta.error());
+  std::optional<Error> error;
+  JsonReader root(&object, "", error);
+  JsonReader spec = root.Child("spec");
+  ImexNode node;
+  node.meta = std::move(*meta);
+  if (spec.Has("domain")) {
+    JsonReader d = spec.Child("domain");
+    node.domain = DomainAssignment{d.String("name"), d.String("uid"), d.Int("index")};
+  }
+  node.maintenance = spec.String("maintenance");
+  node.refusals = ReadRefusals(spec);
+  // A status without boot ID is the server's empty default, not a plugin's report.
+  node.status = ReadStatus(root.Child("status"));
+  node.reported = !node.status.boot_id.empty();
+  if (error) return Fail(Annotate(*error, "IMEXNode " + node.meta.name));
+  return node;
+}
+
+json EncodeImexNode(const ImexNode& node) {
+  json spec = json::object();
+  if (node.domain) spec["domain"] = {{"name", node.domain->name}, {"uid", node.domain->uid}, {"index", node.domain->index}};
+  if (!node.maintenance.empty()) spec["maintenance"] = node.maintenance;
+  if (!node.refusals.empty()) spec["refusals"] = EncodeRefusals(node.refusals);
+  return {{"apiVersion", kImexNodes.ApiVersion()},
+          {"kind", kImexNodes.kind},
+          {"metadata", EncodeMeta(node.meta)},
+          {"spec", std::move(spec)}};
+}
+
+json EncodeImexNodeStatus(const ImexNodeStatus& status) {
+  json channels = json::array();
+  for (const NodeChannel& c : status.channels) {
+    channels.push_back({{"domainUID", c.domain_uid}, {"channel", c.channel}, {"computeDomainUID", c.compute_domain_uid}});
+  }
+  json out = {
+      {"bootID", status.boot_id},
+      {"driverVersion", status.driver_version},
+      {"fabric",
+       {{"state", NameOf(status.fabric, kFabricStates)}, {"cliqueIDs", status.clique_ids}, {"message", status.fabric_message}}},
+      {"daemon",
+       {{"address", status.daemon.address},
+        {"instance", status.daemon.instance},
+        {"domainUID", status.daemon.domain_uid},
+        {"index", status.daemon.index},
+        {"state", NameOf(status.daemon.state, kDaemonStates)},
+        {"connected", status.daemon.connected}}},
+      {"channels", std::move(channels)},
+  };
+  if (!status.maintenance_acknowledged.empty()) out["maintenanceAcknowledged"] = status.maintenance_acknowledged;
+  return out;
+}
+
+}  // namespace cd::api

@@ -1,0 +1,133 @@
+#include "src/api/json_reader.h"
+
+#include <limits>
+
+namespace cd::api {
+
+using nlohmann::json;
+
+std::string Quoted(const json& value) {
+  constexpr std::size_t kLongest = 80;
+  std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + "…";
+  return text;
+}
+
+JsonReader::JsonReader(const json* object, std::string path, std::optional<Error>& error)
+    : object_(object), path_(std::move(path)), error_(error) {
+  if (object_ == nullptr || object_->is_object() || object_->is_null() || error_) return;
+  error_ =
+      Error{ErrorCode::kInvalidArgument, (path_.empty() ? "object" : path_) + ": must be an object, not " + Quoted(*object_)};
+}
+
+std::string JsonReader::PathOf(std::string_view name) const {
+  return path_.empty() ? std::string(name) : path_ + "." + std::string(name);
+}
+
+const json* JsonReader::Find(std::string_view name) const {
+  if (object_ == nullptr || !object_->is_object() || error_) return nullptr;
+  const auto it = object_->find(name);
+  return it == object_->end() || it->is_null() ? nullptr : &*it;
+}
+
+void JsonReader::Reject(std::string_view name, std::string_view expected) {
+  if (error_) return;
+  const json* value = Find(name);
+  error_ = Error{ErrorCode::kInvalidArgument,
+                 PathOf(name) + ": " + std::string(expected) + ", not " + (value == nullptr ? "absent" : Quoted(*value))};
+}
+
+std::optional<std::string> JsonReader::OptionalString(std::string_view name) {
+  const json* value = Find(name);
+  if (value == nullptr) return std::nullopt;
+  if (value->is_string()) return value->get<std::string>();
+  Reject(name, "must be a string");
+  return std::nullopt;
+}
+
+std::string JsonReader::String(std::string_view name) {
+  return OptionalString(name).value_or("");
+}
+
+bool JsonReader::Bool(std::string_view name, bool fallback) {
+  const json* value = Find(name);
+  if (value == nullptr) return fallback;
+  if (value->is_boolean()) return value->get<bool>();
+  Reject(name, "must be true or false");
+  return fallback;
+}
+
+std::int64_t JsonReader::Int64(std::string_view name, std::int64_t fallback) {
+  const json* value = Find(name);
+  if (value == nullptr) return fallback;
+  // Unsigned numbers above the signed range would wrap around.
+  const bool fits = value->is_number_integer() &&
+                    !(value->is_number_unsigned() && value->get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max());
+  if (fits) return value->get<std::int64_t>();
+  Reject(name, "must be a whole number");
+  return fallback;
+}
+
+std::optional<int> JsonReader::OptionalInt(std::string_view name) {
+  if (!Has(name)) return std::nullopt;
+  const std::int64_t value = Int64(name);
+  if (value >= std::numeric_limits<int>::min() && value <= std::numeric_limits<int>::max()) return static_cast<int>(value);
+  Reject(name, "must be a 32-bit number");
+  return std::nullopt;
+}
+
+int JsonReader::Int(std::string_view name, int fallback) {
+  return OptionalInt(name).value_or(fallback);
+}
+
+const json* JsonReader::FindArray(std::string_view name) {
+  const json* value = Find(name);
+  if (value == nullptr || value->is_array()) return value;
+  Reject(name, "must be a list");
+  return nullptr;
+}
+
+std::vector<std::string> JsonReader::Strings(std::string_view name) {
+  std::vector<std::string> out;
+  const json* array = FindArray(name);
+  if (array == nullptr) return out;
+  for (const json& item : *array) {
+    if (!item.is_string()) {
+      Reject(name, "must be a list of strings");
+      return {};
+    }
+    out.push_back(item.get<std::string>());
+  }
+  return out;
+}
+
+std::vector<int> JsonReader::Ints(std::string_view name) {
+  std::vector<int> out;
+  const json* array = FindArray(name);
+  if (array == nullptr) return out;
+  for (const json& item : *array) {
+    if (!item.is_number_integer()) {
+      Reject(name, "must be a list of whole numbers");
+      return {};
+    }
+    out.push_back(item.get<int>());
+  }
+  return out;
+}
+
+JsonReader JsonReader::Child(std::string_view name) {
+  return {Find(name), PathOf(name), error_};
+}
+
+std::vector<JsonReader> JsonReader::Children(std::string_view name) {
+  std::vector<JsonReader> out;
+  const json* array = FindArray(name);
+  if (array == nullptr) return out;
+  out.reserve(array->size());
+  for (std::size_t i = 0; i < array->size(); ++i) {
+    out.emplace_back(&(*array)[i], PathOf(name) + "[" + std::to_string(i) + "]", error_);
+  }
+  return out;
+}
+
+}  // namespace cd::api
