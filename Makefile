@@ -30,7 +30,7 @@ lab: image ## start the lab cluster (NODES=4) and install the driver in it
 	$(LAB) install
 
 demo: lab ## set up, build, start the lab, and watch two ComputeDomains share nodes
-	$(PYTHON) -m demo
+	$(LAB) exec $(CURDIR)/$(PYTHON) -m demo
 
 RESULTS := build/test-results
 PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider
@@ -66,7 +66,7 @@ format: ## rewrite the C++ files the way lint wants them
 	scripts/lint --fix
 
 bench: lab ## measure latency, API requests and memory against two controls; results in bench/results
-	$(LAB) exec $(PYTHON) -m bench
+	$(LAB) exec $(CURDIR)/$(PYTHON) -m bench
 
 lab-down: ## stop the lab and remove all it made
 	$(LAB) down

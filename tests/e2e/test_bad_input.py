@@ -1,0 +1,95 @@
+"""Wrong claims: one readable error in the pod's events, nothing written, and the pod can be deleted."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from demo import workload
+from lab.client import CLAIM, COMPUTE_DOMAIN, EVENT, NAMESPACE, POD, Cluster, Object, compute_domain_manifest, pod_manifest, wait_until
+
+from .conftest import leases, reported_channels
+
+
+def claim(name: str, parameters: Object) -> Object:
+    """A claim made by hand, with whatever opaque parameters."""
+    return {"metadata": {"name": name}, "spec": {"devices": {
+        "requests": [{"name": "channel", "exactly": {"deviceClassName": "compute-domain-default-channel.nvidia.com"}}],
+        "config": [{"requests": ["channel"], "opaque": {"driver": "compute-domain.nvidia.com", "parameters": parameters}}]}}}
+
+
+def channel_config(domain: Any, **fields: Any) -> Object:
+    return {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomainChannelConfig", "domainID": domain, **fields}
+
+
+def pod_with_claim(name: str, node: str) -> Object:
+    pod = pod_manifest(name, node)
+    pod["spec"]["resourceClaims"] = [{"name": "channel", "resourceClaimName": name}]
+    pod["spec"]["containers"][0]["resources"] = {"claims": [{"name": "channel"}]}
+    return pod
+
+
+def events_of(cluster: Cluster, pod: str, namespace: str) -> str:
+    return "\n".join(e["message"] for e in cluster.list(EVENT, namespace, fieldSelector=f"involvedObject.name={pod}"))
+
+
+BAD = {
+    "unknown-domain": (channel_config(str(uuid.uuid4())), ["domainID"]),
+    "path-like-domain": (channel_config("../../etc"), ["domainID", "../../etc"]),
+    "unknown-field": (channel_config(str(uuid.uuid4()), numNodes=2), ["numNodes"]),
+    "wrong-case-mode": (channel_config(str(uuid.uuid4()), allocationMode="all"), ["allocationMode", "all"]),
+    "wrong-kind": ({**channel_config(str(uuid.uuid4())), "kind": "ComputeDomainChannel"}, ["ComputeDomainChannel"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_config_is_refused_in_the_pods_events(cluster: Cluster, nodes: list[str], namespace: str, case: str) -> None:
+    parameters, words = BAD[case]
+    refuse(cluster, nodes[0], namespace, case, parameters, words)
+
+
+def test_domain_of_another_namespace_is_refused(cluster: Cluster, nodes: list[str], namespace: str) -> None:
+    other = f"{namespace}-other"
+    cluster.create(NAMESPACE, {"metadata": {"name": other}})
+    try:
+        domain = cluster.create(COMPUTE_DOMAIN, compute_domain_manifest("theirs"), other)
+        refuse(cluster, nodes[0], namespace, "foreign", channel_config(domain["metadata"]["uid"]), ["domainID", "namespace"])
+        assert reported_channels(cluster, domain["metadata"]["uid"]) == {}
+    finally:
+        cluster.delete(COMPUTE_DOMAIN, "theirs", other)
+        cluster.delete(NAMESPACE, other)
+
+
+def test_valid_mode_that_is_not_the_domains_is_refused_naming_both(cluster: Cluster, nodes: list[str], namespace: str) -> None:
+    domain = cluster.create(COMPUTE_DOMAIN, compute_domain_manifest("red"), namespace)
+    config = channel_config(domain["metadata"]["uid"], allocationMode="All")
+    refuse(cluster, nodes[0], namespace, "mode", config, ["allocationMode", "All", "Single"])
+
+
+def test_hand_made_claim_without_labels_is_served(cluster: Cluster, nodes: list[str], namespace: str) -> None:
+    domain = cluster.create(COMPUTE_DOMAIN, compute_domain_manifest("red"), namespace)
+    cluster.create(CLAIM, claim("own", channel_config(domain["metadata"]["uid"], allocationMode="Single")), namespace)
+    cluster.create(POD, pod_with_claim("own", nodes[0]), namespace)
+    workload.wait_running(cluster, ["own"], namespace)
+    assert len(workload.channels_of("own", namespace)) == 1
+
+
+def refuse(cluster: Cluster, node: str, namespace: str, name: str, parameters: Object, words: list[str]) -> None:
+    """A pod with such a claim gets an event with all `words`; nothing is leased; pod and claim can be deleted."""
+    cluster.create(CLAIM, claim(name, parameters), namespace)
+    cluster.create(POD, pod_with_claim(name, node), namespace)
+
+    def told() -> bool:
+        text = events_of(cluster, name, namespace)
+        return all(word in text for word in words)
+
+    wait_until(told, f"an event of pod {name} that says {words}", 30)
+    text = events_of(cluster, name, namespace)
+    assert all(word in text for word in words), text
+    assert not [lease for lease in leases(cluster, namespace) if lease["computeDomain"]["uid"] == parameters.get("domainID")]
+    cluster.delete(POD, name, namespace)
+    cluster.delete(CLAIM, name, namespace)
+    wait_until(lambda: not cluster.find(POD, name, namespace), f"pod {name} gone: Unprepare succeeds", 60)
+    wait_until(lambda: not cluster.find(CLAIM, name, namespace), f"claim {name} gone", 30)
