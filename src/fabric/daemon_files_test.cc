@@ -1,0 +1,171 @@
+#include "src/fabric/daemon_files.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "src/base/files.h"
+
+namespace cd::fabric {
+namespace {
+
+Desired Example() {
+  Desired desired;
+  desired.run = true;
+  desired.idle = true;
+  desired.boot_id = "5f7c1a52-0000-4000-8000-000000000001";
+  desired.domain = DesiredDomain{"6a130f54-1111-4222-8333-444444444444.32766", "0b7c1a52-0000-4000-8000-000000000002", 3, 24};
+  desired.hosts = {{0, "10.0.0.1"}, {3, "10.0.0.4"}, {7, "fd00::7"}};
+  desired.tls = DesiredTls{"/imexd/desired/tls/key", "/imexd/desired/tls/cert", "/imexd/desired/tls/ca"};
+  return desired;
+}
+
+TEST(Desired, survives_encoding) {
+  const auto decoded = DecodeDesired(EncodeDesired(Example()));
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_EQ(*decoded, Example());
+}
+
+TEST(Desired, nothing_but_the_version_is_required) {
+  const auto decoded = DecodeDesired(R"({"version":1})");
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_EQ(*decoded, Desired{});
+}
+
+TEST(Desired, fields_of_a_newer_writer_are_ignored) {
+  EXPECT_TRUE(DecodeDesired(R"({"version":1,"colour":"red","domain":{"name":"a","uid":"b","index":0,"slots":1,"shade":{}}})"));
+}
+
+TEST(Desired, refusals_name_the_field) {
+  struct Case {
+    const char* text;
+    const char* field;
+  };
+  const Case cases[] = {
+      {R"({})", "version"},
+      {R"({"version":2})", "version"},
+      {R"([])", "file"},
+      {R"({"version":1,"run":"yes"})", "run"},
+      {R"({"version":1,"domain":{"name":"a","uid":"b","index":0}})", "domain.slots"},
+      {R"({"version":1,"domain":{"name":"a","uid":"b","slots":2}})", "domain.index"},
+      {R"({"version":1,"domain":{"name":"a","uid":"b","index":2,"slots":2}})", "domain.index"},
+      {R"({"version":1,"domain":{"name":"../a","uid":"b","index":0,"slots":2}})", "domain.name"},
+      {R"({"version":1,"domain":{"name":"a","uid":"b\n","index":0,"slots":2}})", "domain.uid"},
+      {R"({"version":1,"domain":{"name":"a","uid":"b","index":0,"slots":100000}})", "domain.slots"},
+      {R"({"version":1,"domain":{"name":"a","uid":"b","index":0,"slots":2},"hosts":[{"index":2,"address":"10.0.0.1"}]})",
+       "hosts[0].index"},
+      {R"({"version":1,"hosts":[{"index":1,"address":"localhost"}]})", "hosts[0].address"},
+      {R"({"version":1,"hosts":[{"index":1,"address":"10.0.0.1\nx"}]})", "hosts[0].address"},
+      {R"({"version":1,"hosts":[{"index":1,"address":"10.0.0.1"},{"index":1,"address":"10.0.0.2"}]})", "hosts"},
+      {R"({"version":1,"hosts":{}})", "hosts"},
+      {R"({"version":1,"config":{"waitForQuorum":"none"}})", "config.waitForQuorum"},
+      {R"({"version":1,"config":{"logLevel":5}})", "config.logLevel"},
+      {R"({"version":1,"config":{"serverPort":18446744073709551615}})", "config.serverPort"},
+      {R"({"version":1,"config":{"serverPort":50005}})", "config.commandPort"},
+      {R"({"version":1,"tls":{"key":"/k","certificate":"c","authority":"/a"}})", "tls.certificate"},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.text);
+    const auto decoded = DecodeDesired(c.text);
+    ASSERT_FALSE(decoded);
+    EXPECT_EQ(decoded.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_TRUE(decoded.error().message.starts_with(std::string(c.field) + ":")) << decoded.error().message;
+  }
+}
+
+TEST(Desired, broken_or_huge_text_is_refused) {
+  EXPECT_FALSE(DecodeDesired(""));
+  EXPECT_FALSE(DecodeDesired(R"({"version":1)"));
+  EXPECT_FALSE(DecodeDesired(std::string(100000, '[')));
+  EXPECT_FALSE(DecodeDesired(R"({"version":1,"x":)" + std::string(1000, '[') + std::string(1000, ']') + "}"));
+  EXPECT_FALSE(DecodeDesired(R"({"version":1,"x":")" + std::string(kMaxDaemonFile, 'x') + "\"}"));
+}
+
+TEST(DaemonStatus, survives_encoding) {
+  DaemonStatus status{"6f1d",       "boot", "uid", 3, "10.0.0.4", kStateReady, {{0, "CONNECTED"}, {7, "NEVER_CONNECTED"}},
+                      "580.105.08", ""};
+  const auto decoded = DecodeDaemonStatus(EncodeDaemonStatus(status));
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_EQ(*decoded, status);
+}
+
+TEST(DaemonStatus, foreign_bytes_of_an_error_do_not_make_the_file_unreadable) {
+  DaemonStatus status;
+  status.error = "line\n\x1b[31m\xff" + std::string(5000, 'x');
+  status.imex_version = std::string(500, '\xff');
+  const auto decoded = DecodeDaemonStatus(EncodeDaemonStatus(status));
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_TRUE(decoded->error.starts_with("line  [31m"));
+}
+
+TEST(DaemonStatus, nothing_an_intruder_writes_passes_unchecked) {
+  for (const char* text :
+       {R"({"version":1,"state":"ready"})", R"({"version":1,"state":"READY","address":"evil"})",
+        R"({"version":1,"state":"READY","index":-2})", R"({"version":1,"state":"READY","peers":[{"index":1}]})",
+        R"({"version":1,"state":"READY","instance":"\u0000"})"}) {
+    EXPECT_FALSE(DecodeDaemonStatus(text)) << text;
+  }
+}
+
+TEST(ToNodeDaemon, reports_connected_peers_sorted) {
+  DaemonStatus status;
+  status.state = kStateReady;
+  status.peers = {{9, "CONNECTED"}, {2, "INVALID"}, {1, "CONNECTED"}};
+  const api::NodeDaemon daemon = ToNodeDaemon(status);
+  EXPECT_EQ(daemon.state, api::DaemonState::kReady);
+  EXPECT_EQ(daemon.connected, (std::vector<int>{1, 9}));
+  status.state = kStateFailed;
+  EXPECT_EQ(ToNodeDaemon(status).state, api::DaemonState::kNotReady);
+}
+
+class DaemonDirectory : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/daemon_files_XXXXXX";
+    ASSERT_NE(::mkdtemp(name), nullptr);
+    dir_ = name;
+    std::filesystem::create_directories(dir_ / "desired");
+    std::filesystem::create_directories(dir_ / "status");
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+  std::filesystem::path dir_;
+};
+
+TEST_F(DaemonDirectory, files_are_written_and_read) {
+  EXPECT_EQ(ReadDesired(dir_).error().code, ErrorCode::kNotFound);
+  ASSERT_TRUE(WriteDesired(dir_, Example()));
+  EXPECT_EQ(ReadDesired(dir_), Example());
+  ASSERT_TRUE(WriteDaemonStatus(dir_, DaemonStatus{}));
+  EXPECT_EQ(ReadDaemonStatus(dir_), DaemonStatus{});
+}
+
+TEST_F(DaemonDirectory, an_invalid_wish_is_not_written) {
+  Desired desired = Example();
+  desired.hosts[0].address = "not an address";
+  EXPECT_FALSE(WriteDesired(dir_, desired));
+  EXPECT_FALSE(std::filesystem::exists(DesiredPath(dir_)));
+}
+
+TEST_F(DaemonDirectory, a_symlink_instead_of_the_status_is_refused) {
+  ASSERT_TRUE(ReplaceFile(dir_ / "elsewhere", EncodeDaemonStatus({})));
+  std::filesystem::create_symlink(dir_ / "elsewhere", StatusPath(dir_));
+  EXPECT_FALSE(ReadDaemonStatus(dir_));
+}
+
+TEST_F(DaemonDirectory, the_lock_tells_a_living_daemon) {
+  EXPECT_FALSE(DaemonAlive(dir_));
+  {
+    const auto lock = LockDaemon(dir_);
+    ASSERT_TRUE(lock) << lock.error().message;
+    EXPECT_TRUE(DaemonAlive(dir_));
+    EXPECT_EQ(LockDaemon(dir_).error().code, ErrorCode::kFailedPrecondition);
+  }
+  EXPECT_FALSE(DaemonAlive(dir_));
+}
+
+TEST_F(DaemonDirectory, a_fifo_instead_of_the_lock_does_not_hang_the_plugin) {
+  ASSERT_EQ(::mkfifo((dir_ / "status/daemon.lock").c_str(), 0600), 0);
+  EXPECT_FALSE(DaemonAlive(dir_));
+}
+
+}  // namespace
+}  // namespace cd::fabric
