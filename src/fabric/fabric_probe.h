@@ -29,6 +29,7 @@ struct GpuFabric {
   std::uint32_t clique_id = 0;
   std::uint32_t health_mask = 0;
   int health_summary = 0;  // 0: the driver does not say
+  int query_error = 0;     // nvmlReturn_t of the query itself, when this one GPU does not answer; the fields above are then void
   bool operator==(const GpuFabric&) const = default;
 };
 
