@@ -1,0 +1,51 @@
+{{- define "cd.image" -}}
+{{- $image := .Values.image -}}
+{{- if $image.digest -}}
+{{ $image.repository }}@{{ $image.digest }}
+{{- else -}}
+{{ $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{- define "cd.selector" -}}
+app.kubernetes.io/name: computedomain-driver
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{- define "cd.labels" -}}
+app.kubernetes.io/name: computedomain-driver
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end -}}
+
+{{- /* The user name of a service account of this release, as the API server sees it. */ -}}
+{{- define "cd.username" -}}
+system:serviceaccount:{{ .root.Release.Namespace }}:{{ .account }}
+{{- end -}}
+
+{{- define "cd.pullSecrets" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- /*
+Kernel files below /proc are read in the plugin's own /proc, which shows the same kernel. Others are mounted by directory, not by file: a
+file that is replaced by rename would be seen in its old form for ever.
+*/ -}}
+{{- define "cd.procDevices" -}}
+{{- if hasPrefix "/proc/" .Values.procDevicesFile }}{{ .Values.procDevicesFile }}{{ else }}/host/proc-devices/{{ base .Values.procDevicesFile }}{{ end -}}
+{{- end -}}
+{{- define "cd.bootID" -}}
+{{- if hasPrefix "/proc/" .Values.bootIDFile }}{{ .Values.bootIDFile }}{{ else }}/host/boot-id/{{ base .Values.bootIDFile }}{{ end -}}
+{{- end -}}
+{{- /*
+Container runtimes hide /proc/driver/nvidia of the container, so the host's /proc/driver is mounted, which exists with and without the driver.
+*/ -}}
+{{- define "cd.capabilities" -}}
+{{- if hasPrefix "/proc/driver/" .Values.capabilitiesDir }}/host/proc-driver/{{ trimPrefix "/proc/driver/" .Values.capabilitiesDir }}{{ else }}/host/capabilities{{ end -}}
+{{- end -}}
