@@ -61,7 +61,7 @@ Error ErrnoError(int errno_value, std::string_view what) {
   if (errno_value == ENOENT) code = ErrorCode::kNotFound;
   if (errno_value == EEXIST) code = ErrorCode::kAlreadyExists;
   // std::generic_category() is thread-safe, strerror() is not.
-  return Error{code, fmt::format("{}: {}", what, std::generic_category().message(errno_value)), std::nullopt};
+  return Error{code, fmt::format("{}: {}", what, std::generic_category().message(errno_value))};
 }
 
 }  // namespace cd

@@ -33,6 +33,8 @@ struct Error {
   std::string message;
   // What the server asked for (Retry-After); empty when it said nothing.
   std::optional<std::chrono::milliseconds> retry_after = std::nullopt;
+  // Nobody listened at the address: the request certainly had no effect.
+  bool not_sent = false;
 
   // True when the same request may succeed later without anybody changing it.
   bool Retryable() const;
@@ -43,7 +45,7 @@ using Result = tl::expected<T, Error>;
 using Status = Result<void>;
 
 inline tl::unexpected<Error> Fail(ErrorCode code, std::string message) {
-  return tl::unexpected<Error>(Error{code, std::move(message), std::nullopt});
+  return tl::unexpected<Error>(Error{code, std::move(message)});
 }
 inline tl::unexpected<Error> Fail(Error error) {
   return tl::unexpected<Error>(std::move(error));

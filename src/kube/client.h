@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 #include "src/api/meta.h"
 #include "src/base/clock.h"
@@ -21,13 +22,15 @@ enum class PatchType { kMerge, kJson, kApply };
 // One API call. Built by the functions below; fields that a verb does not use stay empty.
 struct ApiRequest {
   Verb verb = Verb::kGet;
-  api::ResourceType type;
-  api::ObjectKey key;                       // kList, kCreate: name empty, ns empty = all namespaces (kList)
-  std::string subresource;                  // "status" or empty
-  std::map<std::string, std::string> query; // labelSelector, fieldSelector, resourceVersion, limit, fieldManager …
-  std::string body;                         // JSON
+  api::ResourceType type = {};
+  api::ObjectKey key = {};                        // kList, kCreate: name empty, ns empty = all namespaces (kList)
+  std::string subresource = {};                   // "status" or empty
+  std::map<std::string, std::string> query = {};  // labelSelector, fieldSelector, resourceVersion, limit, fieldManager …
+  std::string body = {};                          // JSON
   PatchType patch_type = PatchType::kMerge;
-  Duration timeout{10'000};
+  Duration timeout{10'000};  // for the whole call, retries and pages included
+  // A second run of the same request changes nothing more, or fails with kConflict. Set by the builders.
+  bool safe_to_repeat = false;
 };
 
 // Quorum read: no resourceVersion is sent.
@@ -37,9 +40,12 @@ ApiRequest List(const api::ResourceType& type, std::string ns = "", std::map<std
 ApiRequest Create(const api::ResourceType& type, std::string ns, const nlohmann::json& object);
 // The object's metadata.resourceVersion is the precondition; an object without one is written unconditionally.
 ApiRequest Update(const api::ResourceType& type, const nlohmann::json& object, std::string subresource = "");
-ApiRequest MergePatch(const api::ResourceType& type, api::ObjectKey key, const nlohmann::json& patch, std::string subresource = "");
-ApiRequest JsonPatch(const api::ResourceType& type, api::ObjectKey key, const nlohmann::json& patch, std::string subresource = "");
-ApiRequest Delete(const api::ResourceType& type, api::ObjectKey key, std::string uid_precondition = "", std::string rv_precondition = "");
+ApiRequest MergePatch(const api::ResourceType& type, api::ObjectKey key, const nlohmann::json& patch,
+                      std::string subresource = "");
+ApiRequest JsonPatch(const api::ResourceType& type, api::ObjectKey key, const nlohmann::json& patch,
+                     std::string subresource = "");
+ApiRequest Delete(const api::ResourceType& type, api::ObjectKey key, std::string uid_precondition = "",
+                  std::string rv_precondition = "");
 
 // A running watch. Destroying it (on the loop's thread) ends it; no callback runs after that.
 class WatchStream {
@@ -48,10 +54,10 @@ class WatchStream {
 };
 
 struct WatchRequest {
-  api::ResourceType type;
-  std::string ns;
-  std::map<std::string, std::string> query;  // selectors, resourceVersion, timeoutSeconds, allowWatchBookmarks …
-  Duration idle_timeout{0};                  // no byte for that long ends the stream with kDeadlineExceeded
+  api::ResourceType type = {};
+  std::string ns = {};
+  std::map<std::string, std::string> query = {};  // selectors, resourceVersion, timeoutSeconds, allowWatchBookmarks …
+  Duration idle_timeout{0};                       // no byte for that long ends the stream with kDeadlineExceeded
 };
 
 class ApiClient {
@@ -64,15 +70,16 @@ class ApiClient {
 
   virtual ~ApiClient() = default;
 
-  // Any thread; `done` runs once on the client's executor. Retries only what is safe: answers with Retry-After, and lost
-  // connections on idempotent verbs (get, list, update and patch with a precondition, delete with a precondition).
-  // metav1.Status answers become Error with code and message.
+  // Any thread; `done` runs once on the client's executor; when the client dies first it is destroyed unrun. Retries only what is
+  // safe: answers with Retry-After, and lost connections on idempotent verbs (get, list, update and patch with a precondition,
+  // delete with a precondition). metav1.Status answers become Error with code and message.
   virtual void Call(ApiRequest request, Callback done) = 0;
   // Client's executor only.
   virtual std::unique_ptr<WatchStream> Watch(WatchRequest request, EventHandler on_event, EndHandler on_end) = 0;
 };
 
-// For worker threads: blocks until the answer is there. Never call it on the client's executor (asserted by a deadlock otherwise).
+// For worker threads: blocks until the answer is there (kCancelled when the client dies first). Never call it on the client's
+// executor (asserted by a deadlock otherwise).
 Result<nlohmann::json> CallAndWait(ApiClient& client, ApiRequest request);
 
 }  // namespace cd::kube

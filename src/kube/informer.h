@@ -1,11 +1,14 @@
 // A local copy of one resource type, kept current by list and watch.
 //
-// Contract. (1) Handlers run on the client's executor, one at a time. (2) Order holds per object, not across objects; states may be
-// skipped. (3) A handler added late gets kAdded for everything in the store. (4) Delete and create under one name may look like one
-// change: compare UIDs. (5) After Synced() the store once equalled a consistent state of the server; it may lag behind the server at
-// any time, so nothing that breaks a rule when stale may be decided from it alone. (6) Objects handed out are shared and immutable.
+// Contract. (1) Handlers run on the client's executor, one at a time. (2) Order holds per object, not across objects; states may
+// be skipped. (3) A handler added late gets kAdded for everything in the store. (4) Delete and create under one name may look
+// like one change to the server's clients: here it is told as kDeleted of the old and kAdded of the new UID. (5) After Synced()
+// the store once equalled a consistent state of the server; it may lag behind the server at any time, so nothing that breaks a
+// rule when stale may be decided from it alone. (6) Objects handed out are shared and immutable.
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -23,10 +26,10 @@ enum class ChangeType { kAdded, kModified, kDeleted };
 
 // What the untyped half reports to the typed store: a full replacement, or one change.
 struct InformerOptions {
-  api::ResourceType type;
-  std::string ns;              // empty: all
-  std::string label_selector;
-  std::string field_selector;  // e.g. metadata.name=node-1
+  api::ResourceType type = {};
+  std::string ns = {};  // empty: all
+  std::string label_selector = {};
+  std::string field_selector = {};  // e.g. metadata.name=node-1
 };
 
 // List-watch loop of one type, without a store. Start() once; the destructor stops it. Client's executor only.
@@ -50,8 +53,8 @@ class Reflector {
   std::shared_ptr<Impl> impl_;
 };
 
-// Typed store. `T` needs `ObjectMeta meta`; `Decode` turns JSON into Result<T>; an object that cannot be decoded is logged once per
-// resourceVersion and treated as absent.
+// Typed store. `T` needs `ObjectMeta meta`; `Decode` turns JSON into Result<T>; an object that cannot be decoded is logged once
+// per resourceVersion and treated as absent.
 template <typename T>
 class Informer {
  public:
@@ -81,7 +84,8 @@ class Informer {
   InformerOptions options_;
   Decode decode_;
   std::map<api::ObjectKey, Ptr> objects_;
-  std::vector<Handler> handlers_;
+  std::map<api::ObjectKey, std::string> undecodable_;  // resourceVersion that was logged
+  std::deque<Handler> handlers_;                       // a handler may add a handler: references must stay valid
   std::vector<std::function<void()>> on_synced_;
   bool synced_ = false;
   Reflector reflector_;  // last: it calls back into the members above

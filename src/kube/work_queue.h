@@ -2,10 +2,10 @@
 #pragma once
 
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <deque>
 #include <set>
 #include <string>
 
@@ -25,13 +25,16 @@ class WorkQueue {
 
   // Any thread. A key being processed is queued again when its Done is called.
   void Add(const std::string& key);
-  // Not before `delay`; the earliest wish of a waiting key wins, so a periodic re-check must be asked for again by the sync itself.
+  // Not before `delay`; the earliest wish of a waiting key wins, so a periodic re-check must be asked for again by the sync
+  // itself.
   void AddAfter(const std::string& key, Duration delay);
   void AddRateLimited(const std::string& key);
   void Forget(const std::string& key);
 
   // Blocks until a key is due or ShutDown; nullopt after ShutDown.
   std::optional<std::string> Take();
+  // Does not block: nullopt when nothing is due.
+  std::optional<std::string> TryTake();
   void Done(const std::string& key);
   void ShutDown();
   std::size_t Depth() const;
@@ -39,13 +42,14 @@ class WorkQueue {
  private:
   void EnqueueLocked(const std::string& key);
   void MoveDueLocked();
+  std::optional<std::string> TakeLocked();
 
   const Clock& clock_;
   const Backoff backoff_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::string> ready_;
-  std::set<std::string> dirty_;       // wants processing: in ready_, or waiting for its Done
+  std::set<std::string> dirty_;  // wants processing: in ready_, or waiting for its Done
   std::set<std::string> processing_;
   std::map<std::string, SteadyTime> waiting_;  // earliest due time
   std::map<std::string, int> failures_;

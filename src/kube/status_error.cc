@@ -1,0 +1,101 @@
+#include "src/kube/status_error.h"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace cd::kube {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::pair<std::string_view, ErrorCode>, 17> kReasons{{
+    {"NotFound", ErrorCode::kNotFound},
+    {"AlreadyExists", ErrorCode::kAlreadyExists},
+    {"Conflict", ErrorCode::kConflict},
+    {"Expired", ErrorCode::kExpired},
+    {"Gone", ErrorCode::kExpired},
+    {"Invalid", ErrorCode::kInvalidArgument},
+    {"BadRequest", ErrorCode::kInvalidArgument},
+    {"MethodNotAllowed", ErrorCode::kInvalidArgument},
+    {"NotAcceptable", ErrorCode::kInvalidArgument},
+    {"UnsupportedMediaType", ErrorCode::kInvalidArgument},
+    {"RequestEntityTooLarge", ErrorCode::kInvalidArgument},
+    {"Unauthorized", ErrorCode::kUnauthorized},
+    {"Forbidden", ErrorCode::kForbidden},
+    {"TooManyRequests", ErrorCode::kTooManyRequests},
+    {"ServerTimeout", ErrorCode::kUnavailable},
+    {"ServiceUnavailable", ErrorCode::kUnavailable},
+    {"InternalError", ErrorCode::kUnavailable},
+}};
+
+ErrorCode CodeOfHttp(int http_code) {
+  switch (http_code) {
+    case 401:
+      return ErrorCode::kUnauthorized;
+    case 403:
+      return ErrorCode::kForbidden;
+    case 404:
+      return ErrorCode::kNotFound;
+    case 409:
+      return ErrorCode::kConflict;
+    case 410:
+      return ErrorCode::kExpired;
+    case 429:
+      return ErrorCode::kTooManyRequests;
+    default:
+      break;
+  }
+  if (http_code >= 500) return ErrorCode::kUnavailable;
+  return http_code >= 400 ? ErrorCode::kInvalidArgument : ErrorCode::kInternal;
+}
+
+std::string_view Text(const json& object, const char* name) {
+  if (!object.is_object()) return {};
+  const auto it = object.find(name);
+  return it != object.end() && it->is_string() ? std::string_view(it->get_ref<const std::string&>()) : std::string_view();
+}
+
+const json& Member(const json& object, const char* name) {
+  static const json null;
+  if (!object.is_object()) return null;
+  const auto it = object.find(name);
+  return it == object.end() ? null : *it;
+}
+
+ErrorCode CodeOf(const json& status, int http_code) {
+  const json& causes = Member(Member(status, "details"), "causes");
+  for (const json& cause : causes.is_array() ? causes : json::array()) {
+    // The server's cache has not reached our version yet: like one that is too old, only a read without version helps.
+    if (Text(cause, "reason") == "ResourceVersionTooLarge") return ErrorCode::kExpired;
+    // A JSON patch whose `test` did not hold is answered as 422 without a reason of its own.
+    if (http_code == 422 && Text(cause, "message").find("test failed") != std::string_view::npos) return ErrorCode::kConflict;
+  }
+  const std::string_view reason = Text(status, "reason");
+  const auto known = std::find_if(kReasons.begin(), kReasons.end(), [&](const auto& entry) { return entry.first == reason; });
+  return known == kReasons.end() ? CodeOfHttp(http_code) : known->second;
+}
+
+}  // namespace
+
+Error StatusError(const json& status, int http_code) {
+  if (http_code == 200) {  // an ERROR event of a watch carries the code inside only
+    const json& code = Member(status, "code");
+    if (code.is_number_integer()) http_code = code.get<int>();
+  }
+  Error error{CodeOf(status, http_code), std::string(Text(status, "message"))};
+  if (error.message.empty()) error.message = fmt::format("HTTP status {} without explanation", http_code);
+  const json& seconds = Member(Member(status, "details"), "retryAfterSeconds");
+  if (seconds.is_number_integer() && seconds.get<std::int64_t>() > 0) {
+    error.retry_after = std::chrono::seconds(std::min<std::int64_t>(seconds.get<std::int64_t>(), 3600));
+  }
+  return error;
+}
+
+Error StatusError(std::string_view body, int http_code) {
+  return StatusError(json::parse(body.begin(), body.end(), nullptr, false), http_code);
+}
+
+}  // namespace cd::kube
