@@ -72,7 +72,10 @@ class CgroupTree:
     def create_parent(self, *path: str) -> str:
         """Makes a cgroup in which a kubelet makes its own; returns its name."""
         for hierarchy in self._mounted:
-            self._group(hierarchy, path).mkdir(parents=True, exist_ok=True)
+            group = self._group(hierarchy, path)
+            group.mkdir(parents=True, exist_ok=True)
+            if hierarchy.version == 2:
+                _pass_on_controllers(hierarchy.mount, group)
         return "/" + "/".join((self.name, *path))
 
     def processes(self, *path: str) -> list[Process]:
@@ -131,6 +134,23 @@ class CgroupTree:
 
     def _group(self, hierarchy: Hierarchy, path: tuple[str, ...]) -> Path:
         return hierarchy.mount.joinpath(self.name, *path)
+
+
+def _pass_on_controllers(mount: Path, group: Path) -> None:
+    """With v2 a cgroup has only the controllers that all above it pass on."""
+    for folder in (mount, *reversed(group.parents)):
+        if not folder.is_relative_to(mount):
+            continue
+        available = (folder / "cgroup.controllers").read_text().split()
+        wanted = " ".join(f"+{controller}" for controller in available)
+        try:
+            (folder / "cgroup.subtree_control").write_text(wanted)
+        except OSError as error:
+            raise LabError(
+                f"cannot pass on {', '.join(available)} below {folder}: {error.strerror}; "
+                "with cgroup v2 no process may be in a cgroup that passes controllers on",
+                component="cgroups",
+            ) from error
 
 
 def _remove_tree(group: Path) -> bool:

@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from lab import hardware, status
-from lab.cluster import Cluster, Request
+from lab import fleet, install, lifecycle, status
+from lab.cluster import Cluster
 from lab.errors import LabError
-from lab.identity import CHECKOUT, STATE_ROOT, Identity
+from lab.identity import CHECKOUT, Identity
+from lab.lifecycle import Request
+from lab.programs import programs
 from lab.progress import say
 
 
@@ -32,24 +34,27 @@ def main() -> int:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    if arguments.command == "build":
-        from lab.programs import programs
-
-        print(programs())
-        return
-    state_root = Path(os.environ.get("COMPUTEDOMAIN_LAB_STATE", STATE_ROOT))
-    cluster = Cluster(Identity(CHECKOUT, arguments.instance, state_root))
+    cluster = Cluster(Identity(CHECKOUT, arguments.instance))
     COMMANDS[arguments.command](cluster, arguments)
 
 
 def up(cluster: Cluster, arguments: argparse.Namespace) -> None:
     emulator = "" if arguments.without_emulator else arguments.emulator
-    cluster.up(Request(arguments.nodes, arguments.topology, arguments.feature_gates, emulator))
+    request = Request(arguments.nodes, arguments.topology, arguments.feature_gates, emulator)
+    lifecycle.up(cluster, request)
     say("the lab is up: try `lab/lab kubectl get nodes`")
 
 
 def down(cluster: Cluster, _: argparse.Namespace) -> None:
-    cluster.down()
+    lifecycle.down(cluster)
+
+
+def build(_: Cluster, arguments: argparse.Namespace) -> None:
+    folder = programs()
+    if arguments.print_path:
+        print(folder)
+    else:
+        say(f"the programs are in {folder}")
 
 
 def execute(cluster: Cluster, arguments: argparse.Namespace) -> None:
@@ -78,17 +83,17 @@ def replace_by(cluster: Cluster, command: list[str]) -> NoReturn:
 def node(cluster: Cluster, arguments: argparse.Namespace) -> None:
     name = arguments.node
     if arguments.action == "add":
-        cluster.add_node(name, arguments.topology)
+        fleet.add(cluster, name, arguments.topology)
         return
     if name is None:
         raise LabError(f"name the node to {arguments.action}")
     actions = {
-        "start": cluster.start_node,
-        "stop": cluster.stop_node,
-        "reboot": cluster.reboot_node,
-        "remove": cluster.remove_node,
+        "start": fleet.start,
+        "stop": fleet.stop,
+        "reboot": fleet.reboot,
+        "remove": fleet.remove,
     }
-    actions[arguments.action](name)
+    actions[arguments.action](cluster, name)
 
 
 def node_exec(cluster: Cluster, arguments: argparse.Namespace) -> None:
@@ -105,7 +110,7 @@ def node_exec(cluster: Cluster, arguments: argparse.Namespace) -> None:
 
 
 def component(cluster: Cluster, arguments: argparse.Namespace) -> None:
-    cluster.change_component(arguments.name, arguments.action)
+    fleet.change_component(cluster, arguments.name, arguments.action)
 
 
 def logs(cluster: Cluster, arguments: argparse.Namespace) -> None:
@@ -120,24 +125,26 @@ def show_status(cluster: Cluster, _: argparse.Namespace) -> None:
 
 def import_images(cluster: Cluster, arguments: argparse.Namespace) -> None:
     for archive in arguments.archives:
-        cluster.import_image(Path(archive), arguments.node)
+        fleet.import_image(cluster, Path(archive), arguments.node)
 
 
 def topology(cluster: Cluster, arguments: argparse.Namespace) -> None:
+    if arguments.action == "set":
+        fleet.set_hardware(cluster, arguments.node, arguments.assignments)
     current = cluster.current()
-    folder = cluster.node(current, current.node(arguments.node)).mnnvl
-    if arguments.action == "show":
-        print((folder / "node.json").read_text(), end="")
-        return
-    with cluster.changing():
-        content = hardware.read_node_json(folder)
-        hardware.set_values(content, arguments.assignments)
-        hardware.write_node_json(folder, content)
+    node_json = cluster.node(current, current.node(arguments.node)).mnnvl / "node.json"
+    print(node_json.read_text(), end="")
+
+
+def install_driver(cluster: Cluster, arguments: argparse.Namespace) -> None:
+    install.install(cluster, arguments.set)
 
 
 COMMANDS = {
     "up": up,
     "down": down,
+    "build": build,
+    "install": install_driver,
     "status": show_status,
     "exec": execute,
     "kubectl": kubectl,
@@ -164,7 +171,10 @@ def parser() -> argparse.ArgumentParser:
     _add_up(commands.add_parser("up", help="start the lab, or bring it to what is asked"))
     commands.add_parser("down", help="remove every trace of the lab")
     commands.add_parser("status", help="what runs and where it is")
-    commands.add_parser("build", help="only build the programs; prints their folder")
+    only_build = commands.add_parser("build", help="only build the programs")
+    only_build.add_argument("--print-path", action="store_true", help="print their folder")
+    driver = commands.add_parser("install", help="install or upgrade the driver in the lab")
+    driver.add_argument("--set", action="append", default=[], help="a further chart value")
     for name, what in (
         ("exec", "run a command where the cluster can be reached, with KUBECONFIG and PATH set"),
         ("kubectl", "run kubectl on the cluster"),

@@ -7,6 +7,7 @@ shows (`/proc/devices`, the capability file, its socket).
 
 from __future__ import annotations
 
+import filecmp
 import json
 import os
 import platform
@@ -44,6 +45,14 @@ class Emulator:
                     "folder with --emulator DIR, or go without hardware: --without-emulator",
                     component="emulator",
                 )
+
+    def differs_from(self, node: Path) -> bool:
+        """Whether a node runs other builds of the emulator's programs."""
+        installed = (node / "config" / KERNEL, node / "driver" / "usr" / "bin" / DRIVER_PROGRAMS[0])
+        return any(
+            not path.exists() or not filecmp.cmp(path, self.folder / path.name, shallow=False)
+            for path in installed
+        )
 
     def install(self, node: Path) -> None:
         """Lays out the node's driver root and programs, replacing older ones."""

@@ -9,6 +9,7 @@ import subprocess
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from lab import oci
 from lab.errors import LabError
@@ -75,12 +76,46 @@ def image_name(archive: Path) -> str:
         raise LabError(f"{archive} is no OCI archive with an image name: {error}") from error
 
 
-def import_into(node: Namespaces, name: str, programs: Path, archive: Path) -> None:
-    """Puts an archive's image into a node's containerd."""
-    ctr = [*node.enter(), str(programs / "ctr"), "--namespace", "k8s.io", "images"]
-    with archive.open("rb") as content:
+def digest(archive: Path) -> str:
+    """Names the archive's content, for tags that change when it does."""
+    return hashlib.sha256(archive.read_bytes()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class ImageStore:
+    """The containerd of one running node.
+
+    `marks` remembers on the node's disk which archives went into its containerd,
+    so that repeating an import costs nothing.
+    """
+
+    node: str
+    inside: Namespaces
+    programs: Path
+    marks: Path
+
+    def add(self, archive: Path, *also_as: str) -> None:
+        """Puts an archive's image there, by its own name and further ones."""
+        content = hashlib.sha256(archive.read_bytes()).hexdigest()
+        mark = self.marks / content
+        if not mark.exists():
+            with archive.open("rb") as stream:
+                self._ctr("import", "-", stdin=stream)
+            self.marks.mkdir(parents=True, exist_ok=True)
+            mark.touch()
+        for name in also_as:
+            self._ctr("tag", "--force", image_name(archive), name)
+
+    def _ctr(self, *arguments: str, stdin: IO[bytes] | None = None) -> None:
+        program = str(self.programs / "ctr")
+        command = [*self.inside.enter(), program, "--namespace", "k8s.io", "images", *arguments]
         done = subprocess.run(
-            [*ctr, "import", "-"], stdin=content, capture_output=True, text=True, check=False
+            command,
+            stdin=stdin or subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
         )
-    if done.returncode != 0:
-        raise LabError(f"importing {archive}: {done.stderr.strip()}", component=name)
+        if done.returncode != 0:
+            message = f"ctr images {' '.join(arguments)}: {done.stderr.strip()}"
+            raise LabError(message, component=self.node)

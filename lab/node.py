@@ -19,6 +19,7 @@ from lab.component import PATH, Component
 from lab.controlplane import SERVER, ControlPlane
 from lab.hardware import Emulator
 from lab.identity import CHECKOUT
+from lab.images import ImageStore
 from lab.namespaces import Namespaces
 from lab.pki import Subject, kubeconfig
 from lab.processes import wait_until
@@ -86,18 +87,22 @@ class Node:
     def start_runtime(self, namespaces: Namespaces) -> None:
         """Starts kernel model and containerd unless they run."""
         if self.emulated:
-            kernel = self.kernel(namespaces)
+            kernel = self.kernel()
             kernel.ensure()
             self._wait_for_socket(kernel, self.mnnvl / "kernel.sock")
-        containerd = self.containerd(namespaces)
+        containerd = self.containerd()
         containerd.ensure()
         root = Path(f"/proc/{namespaces.holder}/root")
         self._wait_for_socket(containerd, root / CONTAINERD_SOCKET.lstrip("/"))
 
-    def start_kubelet(self, namespaces: Namespaces) -> None:
+    def start_kubelet(self) -> None:
         """Starts what speaks to the API server unless it runs."""
-        self.kube_proxy(namespaces).ensure()
-        self.kubelet(namespaces).ensure()
+        self.kube_proxy().ensure()
+        self.kubelet().ensure()
+
+    def images(self, inside: Namespaces) -> ImageStore:
+        marks = self.folder / "var-lib" / "containerd" / "lab-imports"
+        return ImageStore(self.name, inside, self.control.programs, marks)
 
     def power_off(self) -> None:
         """Cuts the power: nothing on the node gets a chance to say goodbye."""
@@ -126,22 +131,22 @@ class Node:
             process=component.process(),
         )
 
-    def components(self, inside: Namespaces | None = None) -> list[Component]:
-        """All programs of the node; to start one, `inside` must be given."""
-        found = [self.containerd(inside), self.kubelet(inside), self.kube_proxy(inside)]
-        return [self.kernel(inside), *found] if self.emulated else found
+    def components(self) -> list[Component]:
+        """All programs of the node; they can be started when it is on."""
+        found = [self.containerd(), self.kubelet(), self.kube_proxy()]
+        return [self.kernel(), *found] if self.emulated else found
 
-    def kernel(self, namespaces: Namespaces | None) -> Component:
+    def kernel(self) -> Component:
         channel, capability = self.state.channel_major, self.state.capability_major
         numbers = ["--major", str(channel), "--caps-major", str(capability)]
         command = [f"{CONFIG}/{hardware.KERNEL}", "--dir", MNNVL, *numbers]
-        return self._component(hardware.KERNEL, command, namespaces)
+        return self._component(hardware.KERNEL, command)
 
-    def containerd(self, namespaces: Namespaces | None) -> Component:
+    def containerd(self) -> Component:
         command = [f"{PROGRAMS}/containerd", "--config", f"{CONFIG}/containerd.toml"]
-        return self._component("containerd", command, namespaces)
+        return self._component("containerd", command)
 
-    def kubelet(self, namespaces: Namespaces | None) -> Component:
+    def kubelet(self) -> Component:
         command = [
             f"{PROGRAMS}/kubelet",
             f"--config={CONFIG}/kubelet.json",
@@ -150,23 +155,27 @@ class Node:
             f"--node-ip={self.address}",
             f"--boot-id-file={MNNVL}/boot_id",
             "--housekeeping-interval=30s",
+            *self._labels(),
             "--v=2",
         ]
-        return self._component("kubelet", command, namespaces)
+        return self._component("kubelet", command)
 
-    def kube_proxy(self, namespaces: Namespaces | None) -> Component:
+    def _labels(self) -> list[str]:
+        # On real nodes GPU feature discovery says so.
+        has_gpus = self.emulated and self.state.hardware["gpus"]
+        return ["--node-labels=nvidia.com/gpu.present=true"] if has_gpus else []
+
+    def kube_proxy(self) -> Component:
         command = [f"{PROGRAMS}/kube-proxy", f"--config={CONFIG}/kube-proxy.json"]
-        return self._component("kube-proxy", command, namespaces)
+        return self._component("kube-proxy", command)
 
-    def _component(
-        self, name: str, command: list[str], namespaces: Namespaces | None
-    ) -> Component:
+    def _component(self, name: str, command: list[str]) -> Component:
         return Component(
             name,
             command,
             self.folder,
             self.cgroups.create("nodes", self.name, "system"),
-            namespaces,
+            self.namespaces(),
             environment=self.environment(),
         )
 

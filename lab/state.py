@@ -41,8 +41,9 @@ class State:
     majors_from: int
     next_major: int = 0
     complete: bool = False  # an `up` has once come to its end
+    programs: str = ""
     feature_gates: str = ""
-    emulator: str = ""
+    emulator: str = ""  # its folder; empty when the nodes have no hardware
     nodes: list[NodeState] = field(default_factory=list)
 
     def node(self, name: str) -> NodeState:
@@ -142,7 +143,17 @@ def locked(identity: Identity) -> Iterator[None]:
                 yield
                 return
         finally:
+            _remove_if_empty(identity)
             os.close(folder)
+
+
+def _remove_if_empty(identity: Identity) -> None:
+    """Leaves no folder behind where there is no lab."""
+    for folder in (identity.state, identity.state_root):
+        try:
+            folder.rmdir()
+        except OSError:
+            return
 
 
 def _lock(folder: int) -> None:
