@@ -1,0 +1,1 @@
+"""Builds the container image and installs the driver in the lab."""
