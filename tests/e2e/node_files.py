@@ -1,0 +1,61 @@
+"""What lies on a node's disk and runs on it, seen from outside the driver."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from lab.identity import CHECKOUT
+
+PLUGIN_DIR = "/var/lib/kubelet/plugins/compute-domain.nvidia.com"
+CDI_DIR = "/var/run/cdi"
+
+
+def lab(*arguments: str, check: bool = True, timeout: float = 120) -> str:
+    """Runs a command of the lab; its output."""
+    result = subprocess.run([str(CHECKOUT / "lab" / "lab"), *arguments], capture_output=True, text=True, timeout=timeout, check=False)
+    assert not check or result.returncode == 0, f"lab {' '.join(arguments)}: {result.stderr}"
+    return result.stdout
+
+
+def on_node(node: str, *command: str) -> str:
+    return lab("node-exec", node, *command)
+
+
+def cdi_files(node: str) -> list[str]:
+    """Names of the CDI specs of this driver."""
+    return [name for name in on_node(node, "ls", CDI_DIR).split() if "compute-domain" in name]
+
+
+def checkpoint_claims(node: str) -> list[str]:
+    """UIDs of the claims the checkpoint knows, prepared or lingering."""
+    checkpoint = json.loads(on_node(node, "cat", f"{PLUGIN_DIR}/checkpoint.json"))
+    return sorted(_uids(checkpoint))
+
+
+def _uids(value: object) -> set[str]:
+    """Every string that stands where a claim's UID stands: as a key of `claims`, or under `claimUID`/`uid`."""
+    if isinstance(value, dict):
+        return set().union(*(_uids(v) | ({k} if len(k) == 36 else set()) for k, v in value.items()),
+                           {v for k, v in value.items() if k.lower() in ("uid", "claimuid") and isinstance(v, str)})
+    if isinstance(value, list):
+        return set().union(*(_uids(v) for v in value))
+    return set()
+
+
+def processes_of_pod(pod_uid: str, program: str) -> list[int]:
+    """PIDs of a program in a pod's containers, found by the pod's cgroup."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            cgroups = (entry / "cgroup").read_text()
+            name = Path(os.readlink(entry / "exe")).name
+        except OSError:
+            continue  # ended meanwhile
+        if f"pod{pod_uid}" in cgroups and name == program:
+            found.append(int(entry.name))
+    return sorted(found)

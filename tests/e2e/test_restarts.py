@@ -1,0 +1,117 @@
+"""No crash of ours, and none of the API server, disturbs a running workload; new pods work after it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from demo import workload
+from demo.workload import Member
+from lab.client import COMPUTE_DOMAIN, IMEX_NODE, POD, ApiError, Cluster, compute_domain_manifest, wait_until
+
+from .conftest import DRIVER_NAMESPACE, driver_ready
+from .node_files import lab, processes_of_pod
+
+PROGRAMS = {"controller": "compute-domain-controller", "kubelet-plugin": "compute-domain-kubelet-plugin", "daemon": "compute-domain-daemon"}
+
+
+def pods_of(cluster: Cluster, component: str) -> list[dict]:
+    return cluster.list(POD, DRIVER_NAMESPACE, labelSelector=f"app.kubernetes.io/component={component}")
+
+
+def imex_processes(cluster: Cluster) -> dict[str, list[int]]:
+    """node → PIDs of its nvidia-imex."""
+    return {pod["spec"]["nodeName"]: processes_of_pod(pod["metadata"]["uid"], "nvidia-imex") for pod in pods_of(cluster, "daemon")}
+
+
+def kill_all(cluster: Cluster, component: str) -> None:
+    killed = [pid for pod in pods_of(cluster, component) for pid in processes_of_pod(pod["metadata"]["uid"], PROGRAMS[component])]
+    assert killed, f"no process of {component} found"
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+
+    def all_dead() -> bool:
+        return not any(os.path.exists(f"/proc/{pid}") for pid in killed)
+
+    wait_until(all_dead, f"the killed processes of {component} gone", 20)
+
+
+def kill_api_server(_: Cluster) -> None:
+    lab("component", "kill", "kube-apiserver")
+    lab("component", "start", "kube-apiserver")
+
+
+def answers(cluster: Cluster) -> bool:
+    try:
+        return bool(cluster.list(IMEX_NODE))
+    except (ApiError, OSError):
+        return False
+
+
+FAULTS: dict[str, Callable[[Cluster], None]] = {
+    "controller": lambda cluster: kill_all(cluster, "controller"),
+    "kubelet-plugin": lambda cluster: kill_all(cluster, "kubelet-plugin"),
+    "kube-apiserver": kill_api_server,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_killing_a_part_disturbs_no_pod_and_new_pods_work(cluster: Cluster, nodes: list[str], namespace: str, fault: str) -> None:
+    red = [Member("red", "red-1", nodes[0]), Member("red", "red-2", nodes[1])]
+    cluster.create(COMPUTE_DOMAIN, compute_domain_manifest("red"), namespace)
+    for member in red:
+        cluster.create(POD, workload.exporter(member, "red-channel"), namespace)
+    workload.wait_running(cluster, [m.pod for m in red], namespace)
+    handle = workload.handle_of(cluster, "red-1", namespace)
+    restarts = {p["metadata"]["name"]: p["status"]["containerStatuses"][0]["restartCount"] for p in cluster.list(POD, namespace)}
+    imex = imex_processes(cluster)
+    assert all(len(pids) == 1 for pids in imex.values()), imex
+
+    FAULTS[fault](cluster)
+    result = workload.import_memory("red-2", handle, namespace) if fault != "kube-apiserver" else None
+    assert result is None or result.returncode == 0, result
+
+    wait_until(lambda: answers(cluster), "the API server answers", 60)
+    wait_until(lambda: driver_ready(cluster, nodes), "the driver ready again", 90)
+    assert imex_processes(cluster) == imex, "nvidia-imex kept its process"
+    result = workload.import_memory("red-2", handle, namespace)
+    assert result.returncode == 0 and red[0].memory in result.stdout, result
+    after = {p["metadata"]["name"]: p["status"]["containerStatuses"][0]["restartCount"] for p in cluster.list(POD, namespace)}
+    assert after == restarts, "no pod was restarted"
+
+    more = [Member("red", "red-3", nodes[1]), Member("blue", "blue-1", nodes[0])]
+    cluster.create(COMPUTE_DOMAIN, compute_domain_manifest("blue"), namespace)
+    for member in more:
+        cluster.create(POD, workload.exporter(member, f"{member.domain}-channel"), namespace)
+    workload.wait_running(cluster, [m.pod for m in more], namespace, 120)
+    assert workload.channels_of("red-3", namespace) == workload.channels_of("red-1", namespace)
+    assert workload.channels_of("blue-1", namespace) != workload.channels_of("red-1", namespace)
+
+
+def test_pod_deleted_while_the_api_server_is_down_is_torn_down_after(cluster: Cluster, nodes: list[str], namespace: str) -> None:
+    cluster.create(COMPUTE_DOMAIN, compute_domain_manifest("red"), namespace)
+    cluster.create(POD, workload.exporter(Member("red", "red-1", nodes[0]), "red-channel"), namespace)
+    workload.wait_running(cluster, ["red-1"], namespace)
+    cluster.delete(POD, "red-1", namespace, grace=1)
+    kill_api_server(cluster)
+    wait_until(lambda: answers(cluster), "the API server answers", 60)
+    wait_until(lambda: not cluster.find(POD, "red-1", namespace), "the pod gone", 90)
+
+
+def test_killed_nvidia_imex_comes_back_in_the_same_slot_with_a_new_instance(cluster: Cluster, nodes: list[str]) -> None:
+    def daemon(node: str) -> dict:
+        return cluster.get(IMEX_NODE, node)["status"]["daemon"]
+
+    before = daemon(nodes[0])
+    for pid in imex_processes(cluster)[nodes[0]]:
+        os.kill(pid, signal.SIGKILL)
+
+    def back() -> bool:
+        now = daemon(nodes[0])
+        return now["state"] == "Ready" and now["instance"] != before["instance"]
+
+    wait_until(back, "nvidia-imex READY again with a new instance", 60)
+    assert daemon(nodes[0])["index"] == before["index"]
