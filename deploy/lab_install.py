@@ -55,7 +55,7 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="lab install", description=__doc__)
     parser.add_argument("--image", type=Path, default=ARCHIVE, help="OCI archive (default: what `make image` wrote)")
-    parser.add_argument("--set-json", action="append", default=[], metavar="KEY=JSON", help="a further value of the chart; repeatable")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a further value of the chart; repeatable")
     parser.add_argument("--timeout", type=float, default=180, help="seconds until everything has to run")
     return parser.parse_args()
 
@@ -72,9 +72,9 @@ def install(arguments: argparse.Namespace) -> None:
     _kubectl("apply", "--server-side", f"--filename={CRDS}")
     _kubectl("wait", "--for=condition=Established", "--timeout=60s", f"--filename={CRDS}")
     _say("installing the chart")
-    values = [f"podAnnotations={json.dumps({IMAGE_ANNOTATION: digest})}", *arguments.set_json]
+    annotations = json.dumps({IMAGE_ANNOTATION: digest})
     _lab("helm", "upgrade", "--install", RELEASE, str(CHART), f"--namespace={NAMESPACE}", f"--values={VALUES}",
-         *(f"--set-json={value}" for value in values))
+         f"--set-json=podAnnotations={annotations}", *(f"--set={value}" for value in arguments.set))
     _wait("controller and kubelet plugins rolled out", lambda: _rolled_out(digest), deadline)
     _replace_idle_daemons(digest)
     _wait("each node has reported, and its daemon is ready where it has a fabric", _nodes_ready, deadline)
