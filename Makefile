@@ -44,7 +44,7 @@ test-unit: build ## unit tests, and integration tests against a real kube-apiser
 	CD_KUBE_BIN=$$($(LAB) build --print-path) ctest --preset release --output-junit $(CURDIR)/$(RESULTS)/unit.xml
 
 test-parts: image ## chart, emulator, daemon and the lab itself
-	$(PYTEST) --junitxml=$(RESULTS)/parts.xml tests/deploy tests/emulator tests/daemon tests/lab
+	$(PYTEST) --junitxml=$(RESULTS)/parts.xml tests/bench tests/deploy tests/emulator tests/daemon tests/lab
 
 test-e2e: lab ## the whole on the lab cluster
 	$(LAB) exec $(CURDIR)/$(PYTHON) -m pytest -q -p no:cacheprovider --junitxml=$(RESULTS)/e2e.xml tests/e2e
@@ -65,8 +65,11 @@ lint: build/.setup ## formatting, clang-tidy and shell checks
 format: ## rewrite the C++ files the way lint wants them
 	scripts/lint --fix
 
-bench: lab ## measure latency, API requests and memory against two controls; results in bench/results
-	$(LAB) exec $(CURDIR)/$(PYTHON) -m bench
+bench: NODES = 6
+bench: lab ## measure latency, API requests and memory against two controls, on 6 nodes; results in bench/results
+	$(PYTHON) -m bench.image
+	$(LAB) images import build/image/computedomain-bench.tar
+	$(LAB) exec $(CURDIR)/$(PYTHON) -m bench $(BENCH)
 
 lab-down: ## stop the lab and remove all it made
 	$(LAB) down
