@@ -8,7 +8,7 @@ LAB := lab/lab
 NODES ?= 4
 export CCACHE_DIR ?= $(HOME)/.cache/computedomain-ccache
 
-.PHONY: help setup build lab demo test test-unit test-parts test-e2e sanitize tsan check bench lint format image image-arm64 lab-down
+.PHONY: help setup build lab demo test test-unit test-parts test-e2e sanitize tsan check bench lint format image image-arm64 test-arm64 lab-down
 
 help: ## what each target does
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -24,6 +24,20 @@ build: build/.setup ## compile everything (release, g++ 12) into build/release
 
 image: build ## the container image, as an OCI archive in build/image
 	$(PYTHON) -m deploy.image --build build/release
+
+build/.setup-arm64: build/.setup packages/debian-arm64.txt
+	scripts/setup arm64
+	@touch $@
+
+PROGRAMS := compute-domain-controller compute-domain-kubelet-plugin compute-domain-daemon
+
+image-arm64: build/.setup-arm64 ## the same image for linux/arm64, cross-built
+	cmake --preset release-arm64 >/dev/null
+	cmake --build --preset release-arm64 -j $(JOBS) --target $(PROGRAMS)
+	$(PYTHON) -m deploy.image --build build/release-arm64 --architecture arm64
+
+test-arm64: build/.setup-arm64 ## unit tests of the linux/arm64 build, under qemu-user
+	cmake --preset release-arm64 >/dev/null && cmake --build --preset release-arm64 -j $(JOBS) && ctest --preset release-arm64
 
 lab: image ## start the lab cluster (NODES=4) and install the driver in it
 	$(LAB) up --nodes $(NODES)
@@ -55,7 +69,7 @@ sanitize: build/.setup ## unit tests that link no gRPC, under AddressSanitizer a
 tsan: build/.setup ## the same under ThreadSanitizer
 	cmake --preset tsan >/dev/null && cmake --build --preset tsan -j $(JOBS) && ctest --preset tsan
 
-check: lint test sanitize tsan ## `test` plus the second compiler, clang-tidy and both sanitizer builds
+check: lint test sanitize tsan test-arm64 ## `test` plus the second compiler, clang-tidy, both sanitizer builds and the arm64 build
 	cmake --preset clang >/dev/null && cmake --build --preset clang -j $(JOBS) && ctest --preset clang
 	run-clang-tidy-19 -quiet -p build/clang "$(CURDIR)/src/.*\.cc$$"
 
