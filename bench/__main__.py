@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import noop, report, sizes, timeline, usage
-from bench.audit import AuditLog, tally, watches
+from bench.audit import AuditLog, open_watches, tally
 from bench.domains import Domains
 from bench.errors import BenchError
 from bench.life import Lives
@@ -21,7 +21,7 @@ from bench.results import Results
 from bench.rounds import Rounds
 from bench.samples import Samples
 from bench.targets import judge
-from lab.client import NAMESPACE, NODE, POD, SERVICE_ACCOUNT, ApiError, Cluster, Object, wait_until
+from lab.client import IMEX_NODE, NAMESPACE, NODE, POD, SERVICE_ACCOUNT, ApiError, Cluster, Object, wait_until
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 LATEST = CHECKOUT / "bench" / "results" / "latest.json"
@@ -50,6 +50,13 @@ def arguments() -> argparse.Namespace:
                         help="of the API server; default: the lab's")
     parser.add_argument("--out", type=Path, default=LATEST)
     return parser.parse_args()
+
+
+def require_driver(cluster: Cluster) -> None:
+    try:
+        cluster.list(IMEX_NODE)
+    except ApiError as error:
+        raise BenchError(f"the ComputeDomain driver is not installed (`lab/lab install` does it, --controls-only goes without): {error}") from error
 
 
 def make_namespace(cluster: Cluster) -> None:
@@ -103,8 +110,10 @@ def look_at_rest(cluster: Cluster, options: argparse.Namespace, log: AuditLog, r
     position = log.position()
     time.sleep(options.idle)
     results.idle, results.idle_seconds = tally(log.since(position), DRIVER_NAMESPACE), options.idle
-    results.usage = usage.of_pods(cluster.list(POD, DRIVER_NAMESPACE, labelSelector=DRIVER_LABEL))
-    results.watches = watches(log.since(0), DRIVER_NAMESPACE)
+    # The no-op driver, as a control: what serving the kubelet takes at least.
+    pods = cluster.list(POD, BENCH_NAMESPACE, labelSelector=f"app={noop.DRIVER}")
+    results.usage = usage.of_pods(cluster.list(POD, DRIVER_NAMESPACE, labelSelector=DRIVER_LABEL) + pods)
+    results.watches = open_watches(log.lines(), DRIVER_NAMESPACE)
 
 
 def run(options: argparse.Namespace) -> Results:
@@ -112,6 +121,8 @@ def run(options: argparse.Namespace) -> Results:
     nodes = sorted(node["metadata"]["name"] for node in cluster.list(NODE))
     results = Results(len(nodes), Samples(), datetime.now(UTC).isoformat(timespec="seconds"))
     try:
+        if not options.controls_only:
+            require_driver(cluster)
         say(f"no-op driver on {len(nodes)} nodes")
         make_namespace(cluster)
         noop.install(cluster, BENCH_NAMESPACE, nodes)

@@ -131,17 +131,25 @@ def _counted(names: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(names).items()))
 
 
-def watches(requests: Iterable[Request], namespace: str) -> dict[str, list[str]]:
-    """What each instance of the driver watches: "kubelet-plugin on node-1" → ["imexnodes metadata.name=node-1", …].
+def open_watches(lines: Iterable[str], namespace: str) -> dict[str, list[str]]:
+    """What each instance of the driver watches at the end of the log: "kubelet-plugin on node-1" → ["imexnodes metadata.name=node-1", …].
 
-    A watch that was renewed, or made by a later pod of that node, counts once.
+    A server that was killed logs no end of its watches; so several of one instance for the same objects count as one.
     """
+    started: dict[str, Request] = {}
+    for line in lines:
+        if '"watch"' not in line or namespace not in line:
+            continue
+        event = json.loads(line)
+        if event["stage"] == "ResponseStarted" and (request := parse(line)) is not None and request.of_driver(namespace):
+            started[event["auditID"]] = request
+        else:
+            started.pop(event["auditID"], None)
     found: dict[str, set[str]] = {}
-    for request in requests:
-        if request.of_driver(namespace) and request.verb == "watch":
-            where = f" on {request.caller_node}" if request.component == "kubelet-plugin" and request.caller_node else ""
-            target = " ".join(part for part in (request.resource, request.selector or request.name) if part)
-            found.setdefault(request.component + where, set()).add(target)
+    for request in started.values():
+        where = f" on {request.caller_node}" if request.caller_node else ""
+        target = " ".join(part for part in (request.resource, request.selector or request.name) if part)
+        found.setdefault(request.component + where, set()).add(target)
     return {instance: sorted(targets) for instance, targets in sorted(found.items())}
 
 
@@ -156,6 +164,9 @@ class AuditLog:
         return self._path.stat().st_size
 
     def since(self, position: int) -> list[Request]:
+        return parse_all(self.lines(position))
+
+    def lines(self, position: int = 0) -> list[str]:
         """Everything logged after `position` was taken. ValueError when the log was rotated meanwhile."""
         with self._path.open("rb") as log:
             if log.seek(0, 2) < position:
@@ -164,4 +175,4 @@ class AuditLog:
             content = log.read()
         # The last line may be half written: it belongs to a request that has no answer yet.
         complete, _, _ = content.rpartition(b"\n")
-        return parse_all(line for line in complete.decode().splitlines() if line)
+        return [line for line in complete.decode().split("\n") if line]

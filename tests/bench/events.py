@@ -21,11 +21,11 @@ def at(seconds: float) -> str:
 
 
 def event(user: str, verb: str, resource: str, *, code: int = 200, received: float = 0.0, took: float = 0.0, subresource: str = "",
-          name: str = "", node: str = "", stage: str = "ResponseComplete", query: str = "") -> str:
+          name: str = "", node: str = "", stage: str = "ResponseComplete", query: str = "", audit_id: str = "") -> str:
     """One line of an audit log."""
     target = {"resource": resource, "apiGroup": GROUPS.get(resource, ""), "subresource": subresource, "name": name}
     content: dict[str, Any] = {
-        "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": "Metadata", "stage": stage, "verb": verb,
+        "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": "Metadata", "auditID": audit_id, "stage": stage, "verb": verb,
         "requestURI": f"/apis/x/{resource}?{query}",
         "user": {"username": user, "extra": {"authentication.kubernetes.io/node-name": [node]} if node else {}},
         "objectRef": {key: value for key, value in target.items() if value},

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from bench.audit import AuditLog, parse, parse_all, tally, watches
+from bench.audit import AuditLog, open_watches, parse, parse_all, tally
 from tests.bench.events import CONTROLLER, DRIVER, PLUGIN, event
 
 
@@ -61,20 +61,29 @@ def test_only_work_of_the_driver_is_counted_and_the_rest_apart():
         "controller events": 1, "controller leader lease": 1, "kubelet-plugin slices": 1, "kubelet-plugin watch": 1}
 
 
-def test_watches_are_listed_by_instance_and_renewals_count_once():
-    def watch(node: str, query: str, received: float) -> str:
-        return event(PLUGIN, "watch", "imexnodes", node=node, stage="ResponseStarted", query=query, received=received)
+def test_open_watches_are_listed_by_instance():
+    def watch(audit_id: str, name: str, node: str = "", user: str = PLUGIN, resource: str = "imexnodes") -> str:
+        query = f"fieldSelector=metadata.name%3D{name}&watch=1" if name else "watch=1"
+        return event(user, "watch", resource, node=node, stage="ResponseStarted", query=query, audit_id=audit_id)
+
+    def end(audit_id: str) -> str:
+        return event(PLUGIN, "watch", "imexnodes", audit_id=audit_id)
 
     lines = [
-        watch("node-1", "fieldSelector=metadata.name%3Dnode-1&watch=1", 1), watch("node-1", "fieldSelector=metadata.name%3Dnode-1&watch=1", 300),
-        watch("node-2", "fieldSelector=metadata.name%3Dnode-2&watch=1", 2),
-        event(CONTROLLER, "watch", "computedomains", node="node-2", stage="ResponseStarted"),
+        watch("1", "node-1", "node-1"), watch("2", "node-2", "node-2"), end("1"), watch("3", "node-1", "node-1"),
+        watch("4", "old-domain", "node-1", resource="imexdomains"), end("4"), watch("5", "domain", "node-1", resource="imexdomains"),
+        watch("6", "", user=CONTROLLER, resource="computedomains"), watch("7", "", user="system:kube-scheduler", resource="pods"),
     ]
-    assert watches(parse_all(lines), DRIVER) == {
+    assert open_watches(lines, DRIVER) == {
         "controller": ["computedomains"],
-        "kubelet-plugin on node-1": ["imexnodes metadata.name=node-1"],
+        "kubelet-plugin on node-1": ["imexdomains metadata.name=domain", "imexnodes metadata.name=node-1"],
         "kubelet-plugin on node-2": ["imexnodes metadata.name=node-2"],
     }
+
+
+def test_watches_that_a_killed_server_left_unended_count_once():
+    lines = [event(CONTROLLER, "watch", "computedomains", stage="ResponseStarted", audit_id=number) for number in ("1", "2")]
+    assert open_watches(lines, DRIVER) == {"controller": ["computedomains"]}
 
 
 def test_the_log_is_read_from_a_position_without_a_half_written_line(tmp_path):
