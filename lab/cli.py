@@ -9,13 +9,15 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from lab import fleet, install, lifecycle, status
+from lab import fleet, lifecycle, status
 from lab.cluster import Cluster
 from lab.errors import LabError
 from lab.identity import CHECKOUT, Identity
 from lab.lifecycle import Request
 from lab.programs import programs
 from lab.progress import say
+
+INSTANCE_VARIABLE = "COMPUTEDOMAIN_LAB_INSTANCE"
 
 
 def main() -> int:
@@ -136,15 +138,19 @@ def topology(cluster: Cluster, arguments: argparse.Namespace) -> None:
     print(node_json.read_text(), end="")
 
 
-def install_driver(cluster: Cluster, arguments: argparse.Namespace) -> None:
-    install.install(cluster, arguments.set)
+def install(cluster: Cluster, arguments: argparse.Namespace) -> None:
+    """Becomes the installer, which is a user of the lab like any other."""
+    cluster.current()
+    os.environ[INSTANCE_VARIABLE] = arguments.instance
+    os.environ["PYTHONPATH"] = str(CHECKOUT)
+    os.execv(sys.executable, [sys.executable, "-m", "deploy.lab_install", *arguments.arguments])
 
 
 COMMANDS = {
     "up": up,
     "down": down,
     "build": build,
-    "install": install_driver,
+    "install": install,
     "status": show_status,
     "exec": execute,
     "kubectl": kubectl,
@@ -164,8 +170,8 @@ def parser() -> argparse.ArgumentParser:
     )
     lab.add_argument(
         "--instance",
-        default=os.environ.get("COMPUTEDOMAIN_LAB_INSTANCE", ""),
-        help="name of a further lab of this checkout (also: COMPUTEDOMAIN_LAB_INSTANCE)",
+        default=os.environ.get(INSTANCE_VARIABLE, ""),
+        help=f"name of a further lab of this checkout (also: {INSTANCE_VARIABLE})",
     )
     commands = lab.add_subparsers(dest="command", required=True)
     _add_up(commands.add_parser("up", help="start the lab, or bring it to what is asked"))
@@ -173,12 +179,11 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("status", help="what runs and where it is")
     only_build = commands.add_parser("build", help="only build the programs")
     only_build.add_argument("--print-path", action="store_true", help="print their folder")
-    driver = commands.add_parser("install", help="install or upgrade the driver in the lab")
-    driver.add_argument("--set", action="append", default=[], help="a further chart value")
     for name, what in (
         ("exec", "run a command where the cluster can be reached, with KUBECONFIG and PATH set"),
         ("kubectl", "run kubectl on the cluster"),
         ("helm", "run helm on the cluster"),
+        ("install", "install or upgrade the driver in the lab; --help tells its options"),
     ):
         command = commands.add_parser(name, help=what, prefix_chars="\0")
         command.add_argument("arguments", nargs=argparse.REMAINDER)

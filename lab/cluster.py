@@ -131,11 +131,15 @@ class Cluster:
         def all_ready() -> bool:
             found = api.nodes()
             for name, node in list(waiting.items()):
-                if name in found and is_ready(found[name], node.boot_id()):
+                ready = name in found and is_ready(found[name], node.boot_id())
+                # A kubelet that was killed leaves its node Ready for a while.
+                if ready and node.kubelet_is_healthy():
                     say(f"{name} is Ready")
                     del waiting[name]
-                else:
-                    _check_runs(node)
+                for component in node.components():
+                    component.check_runs(of=name)
+            for component in control.components():
+                component.check_runs()
             return not waiting
 
         try:
@@ -147,13 +151,6 @@ class Cluster:
             message = f"not Ready within {NODE_READY_SECONDS:.0f} s"
             log = node.kubelet().log
             raise LabError(message, component=f"kubelet of {name}", log=log) from error
-
-
-def _check_runs(node: Node) -> None:
-    for component in node.components():
-        if component.process() is None:
-            name = f"{component.name} of {node.name}"
-            raise LabError("ended", component=name, log=component.log)
 
 
 def in_parallel(work: Callable[[A], T], items: list[A]) -> list[T]:

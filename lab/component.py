@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab import processes
+from lab.errors import LabError
 from lab.namespaces import Namespaces
 from lab.processes import PidFile, Process
 
@@ -53,6 +54,11 @@ class Component:
             wait_for_line=self.ready_line,
         )
         return started, True
+
+    def check_runs(self, of: str = "") -> None:
+        if self.process() is None:
+            name = f"{self.name} of {of}" if of else self.name
+            raise LabError("ended", component=name, log=self.log)
 
     def stop(self) -> None:
         process = self.process()

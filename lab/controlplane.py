@@ -74,19 +74,18 @@ class ControlPlane:
         """Starts what does not run and waits until all of it works."""
         self._write_files()
         for name in ("etcd", "kube-apiserver"):
-            self.component(name, namespaces).ensure()
+            self.component(name).ensure()
         self.wait_ready(namespaces)
         for name in ("kube-controller-manager", "kube-scheduler"):
-            self.component(name, namespaces).ensure()
+            self.component(name).ensure()
 
     def wait_ready(self, namespaces: Namespaces) -> None:
-        server = self.component("kube-apiserver", namespaces)
-        etcd = self.component("etcd", namespaces)
+        server = self.component("kube-apiserver")
+        etcd = self.component("etcd")
         api = self.api(namespaces)
 
         def answers() -> bool:
-            if etcd.process() is None:
-                raise LabError("ended", component=etcd.name, log=etcd.log)
+            etcd.check_runs()
             return api.ready()
 
         wait_until(
@@ -101,7 +100,10 @@ class ControlPlane:
     def api(self, namespaces: Namespaces) -> Api:
         return Api(namespaces, self.pki)
 
-    def component(self, name: str, namespaces: Namespaces | None) -> Component:
+    def components(self) -> list[Component]:
+        return [self.component(name) for name in COMPONENTS]
+
+    def component(self, name: str) -> Component:
         commands = {
             "etcd": self._etcd,
             "kube-apiserver": self._apiserver,
@@ -118,7 +120,7 @@ class ControlPlane:
             [str(self.programs / name), *arguments],
             self.folder,
             self.cgroups.create("control"),
-            namespaces,
+            self.namespaces(),
         )
 
     def _holder(self) -> Component:
@@ -203,6 +205,8 @@ class ControlPlane:
             f"--root-ca-file={self.pki.authority}",
             f"--cluster-signing-cert-file={self.pki.authority}",
             f"--cluster-signing-key-file={self.pki.key('ca')}",
+            # Its default is a folder of the machine, which it would make.
+            f"--flex-volume-plugin-dir={self.folder / 'volume-plugins'}",
             "--use-service-account-credentials=true",
             "--leader-elect=false",
             "--kube-api-qps=500",

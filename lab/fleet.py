@@ -87,8 +87,7 @@ def change_component(cluster: Cluster, name: str, action: str) -> None:
 def _component(cluster: Cluster, current: State, name: str) -> Component:
     node_name, slash, program = name.partition("/")
     if not slash:
-        control = cluster.control(current)
-        return control.component(name, control.require_namespaces())
+        return cluster.control(current).component(name)
     node = cluster.node(current, current.node(node_name))
     if node.namespaces() is None:
         raise LabError(f"{node_name} is off; start it with `lab node start {node_name}`")
@@ -98,7 +97,7 @@ def _component(cluster: Cluster, current: State, name: str) -> Component:
     raise LabError(f"{node_name} has no program {program!r}")
 
 
-def import_image(cluster: Cluster, archive: Path, only: str | None = None, *also_as: str) -> None:
+def import_image(cluster: Cluster, archive: Path, only: str | None = None) -> None:
     """Puts an image into the running nodes, and into all later ones.
 
     With `only` it goes to that one node and is not kept for others.
@@ -111,7 +110,7 @@ def import_image(cluster: Cluster, archive: Path, only: str | None = None, *also
         def import_one(node: Node) -> None:
             inside = node.namespaces()
             if inside is not None:
-                node.images(inside).add(kept, *also_as)
+                node.images(inside).add(kept)
 
         in_parallel(import_one, [cluster.node(current, node) for node in wanted])
         say(f"{name} is on {', '.join(node.name for node in wanted)}")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.errors import LabError
+from lab.topology import STATES
 
 KERNEL = "mnnvl-kernel"
 CLIENT = "mnnvl"
@@ -118,39 +119,52 @@ def set_values(hardware: dict[str, Any], assignments: list[str]) -> None:
     """Changes a decoded node.json by `path=value` assignments.
 
     A path is keys and list indices with dots between; `gpus.state` means all
-    GPUs. A value is JSON, or else a plain string.
+    GPUs. A value is taken as text where there is text now, else as JSON; below
+    `faults` everything goes and new keys are welcome.
     """
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
         if not equals:
             raise LabError(f"{assignment!r} is no PATH=VALUE, such as gpus.0.state=in_progress")
-        try:
-            value = json.loads(text)
-        except ValueError:
-            value = text
-        _set(hardware, path.split("."), value, path)
+        _set(hardware, path.split("."), text, path)
 
 
-def _set(target: Any, keys: list[str], value: Any, path: str) -> None:
+def _set(target: Any, keys: list[str], text: str, path: str) -> None:
     key, *rest = keys
     if isinstance(target, list):
-        if not key.isdigit():
-            for item in target:
-                _set(item, keys, value, path)
-            return
-        if int(key) >= len(target):
+        if key.isdigit() and int(key) >= len(target):
             raise LabError(f"{path}: there are only {len(target)} entries, counted from 0")
-        if rest:
-            _set(target[int(key)], rest, value, path)
-        else:
-            target[int(key)] = value
-    elif isinstance(target, dict):
-        in_faults = path.split(".")[0] == "faults"
-        if key not in target and not in_faults:
-            raise LabError(f"{path}: there is no {key!r} among {', '.join(target)}")
-        if rest:
-            _set(target.setdefault(key, {}), rest, value, path)
-        else:
-            target[key] = value
-    else:
+        chosen = [target[int(key)]] if key.isdigit() else target
+        for item in chosen:
+            _set(item, rest if key.isdigit() else keys, text, path)
+    elif not isinstance(target, dict):
         raise LabError(f"{path}: {key!r} is looked for in the plain value {target!r}")
+    elif rest:
+        if key not in target and not path.startswith("faults."):
+            raise LabError(f"{path}: there is no {key!r} among {', '.join(target)}")
+        _set(target.setdefault(key, {}), rest, text, path)
+    else:
+        target[key] = _value(target, key, text, path)
+
+
+def _value(target: dict[str, Any], key: str, text: str, path: str) -> Any:
+    """The text as a value of the kind that is there now."""
+    if path.startswith("faults."):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    if key not in target:
+        raise LabError(f"{path}: there is no {key!r} among {', '.join(target)}")
+    old = target[key]
+    if key == "state" and text not in STATES:
+        raise LabError(f"{path}: {text!r} is unknown; use one of {', '.join(STATES)}")
+    if isinstance(old, str):
+        return text
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    if type(value) is not type(old):
+        raise LabError(f"{path}: {text!r} is not of the kind of {json.dumps(old)}")
+    return value

@@ -76,17 +76,12 @@ def image_name(archive: Path) -> str:
         raise LabError(f"{archive} is no OCI archive with an image name: {error}") from error
 
 
-def digest(archive: Path) -> str:
-    """Names the archive's content, for tags that change when it does."""
-    return hashlib.sha256(archive.read_bytes()).hexdigest()[:12]
-
-
 @dataclass(frozen=True)
 class ImageStore:
     """The containerd of one running node.
 
-    `marks` remembers on the node's disk which archives went into its containerd,
-    so that repeating an import costs nothing.
+    `marks` remembers on the node's disk which content an image name has there, so
+    that repeating an import costs nothing.
     """
 
     node: str
@@ -94,17 +89,16 @@ class ImageStore:
     programs: Path
     marks: Path
 
-    def add(self, archive: Path, *also_as: str) -> None:
-        """Puts an archive's image there, by its own name and further ones."""
+    def add(self, archive: Path) -> None:
+        """Puts an archive's image there, under the name that it carries."""
         content = hashlib.sha256(archive.read_bytes()).hexdigest()
-        mark = self.marks / content
-        if not mark.exists():
-            with archive.open("rb") as stream:
-                self._ctr("import", "-", stdin=stream)
-            self.marks.mkdir(parents=True, exist_ok=True)
-            mark.touch()
-        for name in also_as:
-            self._ctr("tag", "--force", image_name(archive), name)
+        mark = self.marks / hashlib.sha256(image_name(archive).encode()).hexdigest()[:16]
+        if mark.exists() and mark.read_text() == content:
+            return
+        with archive.open("rb") as stream:
+            self._ctr("import", "-", stdin=stream)
+        self.marks.mkdir(parents=True, exist_ok=True)
+        mark.write_text(content)
 
     def _ctr(self, *arguments: str, stdin: IO[bytes] | None = None) -> None:
         program = str(self.programs / "ctr")

@@ -25,9 +25,9 @@ from lab.pki import Subject, kubeconfig
 from lab.processes import wait_until
 from lab.state import NodeState
 
-# In the order of their start. The kernel model is missing without an emulator.
-COMPONENTS = (hardware.KERNEL, "containerd", "kubelet", "kube-proxy")
 START_SECONDS = 30.0
+KUBELET_HEALTH_PORT = 10248
+HEALTH_SECONDS = 5.0
 
 # Paths as the node sees them, see lab.holder.
 CONFIG = "/run/lab/config"
@@ -103,6 +103,18 @@ class Node:
     def images(self, inside: Namespaces) -> ImageStore:
         marks = self.folder / "var-lib" / "containerd" / "lab-imports"
         return ImageStore(self.name, inside, self.control.programs, marks)
+
+    def kubelet_is_healthy(self) -> bool:
+        """Asks the kubelet itself, by the port that only its node can reach."""
+        inside = self.namespaces()
+        if inside is None:
+            return False
+        try:
+            with inside.connect(("127.0.0.1", KUBELET_HEALTH_PORT), HEALTH_SECONDS) as plain:
+                plain.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+                return b" 200 " in plain.recv(64)
+        except OSError:
+            return False
 
     def power_off(self) -> None:
         """Cuts the power: nothing on the node gets a chance to say goodbye."""

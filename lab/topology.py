@@ -157,7 +157,8 @@ def parse_node(entry: Any, defaults: Mapping[str, Any]) -> NodeHardware:
     merged = {key: value for key, value in defaults.items() if key != "nodes"} | dict(entry)
     gpus = merged.get("gpus", DEFAULT_GPUS)
     listed = [{} for _ in range(gpus)] if isinstance(gpus, int) else gpus
-    fabric = {key: merged[key] for key in ("clusterUUID", "cliqueID", "state") if key in merged}
+    inherited = ("clusterUUID", "cliqueID", "state")
+    fabric: dict[str, Any] = {key: merged[key] for key in inherited if key in merged}
     return NodeHardware(
         name=name,
         gpus=tuple(_parse_gpu(name, index, fabric, gpu) for index, gpu in enumerate(listed)),
