@@ -63,7 +63,7 @@ void PeerServer::OnImport(uint64_t id, const json& message) {
 
 void PeerServer::AnnounceShutdown() {
   for (auto& [id, peer] : peers_) {
-    if (peer.accepted) peer.stream->Send({{"type", "shutdown"}});
+    if (peer.accepted && peer.identity.node_id != own_.node_id) peer.stream->Send({{"type", "shutdown"}});
   }
 }
 
