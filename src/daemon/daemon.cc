@@ -1,0 +1,200 @@
+#include "src/daemon/daemon.h"
+
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "src/base/files.h"
+#include "src/base/log.h"
+
+namespace cd::daemon {
+namespace {
+
+constexpr Duration kLockRetry{250};
+constexpr Duration kStatusRetry{1000};
+constexpr std::size_t kMaxHostsFile = 1 << 20;
+
+}  // namespace
+
+Daemon::Daemon(EventLoop& loop, DaemonOptions options, std::function<std::string()> new_instance, std::function<void()> ended)
+    : loop_(loop),
+      options_(std::move(options)),
+      new_instance_(std::move(new_instance)),
+      ended_(std::move(ended)),
+      paths_(fabric::ImexPathsIn(options_.run_dir.string())),
+      reaper_(loop_),
+      imex_(loop_, reaper_,
+            {[this](std::string how) { Handle(ImexExited{std::move(how)}); }, [this] { HandleLater(LinkChanged{}); }}),
+      control_(loop_, reaper_, options_.imex_ctl, paths_.config),
+      supervisor_(options_.pod_ip) {}
+
+Daemon::~Daemon() {
+  loop_.Cancel(timer_);
+  loop_.Cancel(status_retry_);
+  if (inotify_) loop_.Unwatch(inotify_.get());
+}
+
+void Daemon::Start() {
+  loop_.Post([this] { TakeLock(); });
+}
+
+void Daemon::RequestStop() {
+  LogInfo("asked to stop");
+  Handle(StopRequested{});
+}
+
+// Two daemons on a node would fight over the kernel's only IMEX session and over status.json. During a forced replacement of the
+// pod the old one may still be stopping.
+void Daemon::TakeLock() {
+  auto lock = fabric::LockDaemon(options_.dir);
+  Status watching = lock ? WatchDesired() : Status(Fail(lock.error()));
+  if (!watching) {
+    if (!waits_for_lock_)
+      LogWarning("waiting for the plugin's directories and their lock", {{"error", watching.error().message}});
+    waits_for_lock_ = true;
+    timer_ = loop_.PostAfter(kLockRetry, [this] { TakeLock(); });
+    return;
+  }
+  lock_ = std::move(*lock);
+  ReadDesired();
+}
+
+Status Daemon::WatchDesired() {
+  const std::filesystem::path directory = fabric::DesiredPath(options_.dir).parent_path();
+  Fd fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  if (!fd) return Fail(ErrnoError(errno, "inotify_init1"));
+  // The plugin renames a finished file into place; IN_CLOSE_WRITE is for people who edit it.
+  if (::inotify_add_watch(fd.get(), directory.c_str(), IN_MOVED_TO | IN_CLOSE_WRITE | IN_ONLYDIR) < 0) {
+    return Fail(ErrnoError(errno, "watch " + directory.string()));
+  }
+  inotify_ = std::move(fd);
+  loop_.Watch(inotify_.get(), EPOLLIN, [this](std::uint32_t) {
+    alignas(inotify_event) char buffer[4096];
+    while (::read(inotify_.get(), buffer, sizeof buffer) > 0) {
+    }
+    ReadDesired();
+  });
+  return {};
+}
+
+void Daemon::ReadDesired() {
+  auto desired = fabric::ReadDesired(options_.dir);
+  if (desired) return Handle(DesiredRead{std::move(*desired)});
+  const bool missing = desired.error().code == ErrorCode::kNotFound;
+  Handle(DesiredUnusable{missing ? "waiting for the kubelet plugin to write desired.json" : desired.error().message});
+}
+
+void Daemon::Handle(const Event& event) {
+  for (const Action& action : supervisor_.Step(event, loop_.clock().Now())) {
+    std::visit([this](const auto& a) { Do(a); }, action);
+  }
+  ArmTimer();
+}
+
+void Daemon::HandleLater(Event event) {
+  loop_.Post([this, event = std::move(event)] { Handle(event); });
+}
+
+void Daemon::ArmTimer() {
+  // Until the lock is taken the timer is TakeLock's; a stop asked for meanwhile has already ended the supervisor.
+  if (!lock_) return;
+  loop_.Cancel(timer_);
+  timer_ = 0;
+  const auto deadline = supervisor_.NextDeadline();
+  if (!deadline) return;
+  const SteadyTime now = loop_.clock().Now();
+  timer_ = loop_.PostAfter(std::max(*deadline, now) - now, [this] { Handle(Tick{}); });
+}
+
+void Daemon::Do(const WriteHosts& action) {
+  const Status written = UpdateHosts(action);
+  if (written) return HandleLater(HostsWritten{});
+  LogError("cannot write the hosts file", {{"error", written.error().message}});
+  HandleLater(HostsNotWritten{written.error().message});
+}
+
+void Daemon::Do(const StartImex& action) {
+  Status started = WriteImexFiles(action);
+  if (started) started = UpdateHosts(action.hosts);
+  if (started) started = imex_.Start(options_.imex, paths_.config);
+  if (!started) {
+    LogError("cannot start nvidia-imex", {{"error", started.error().message}});
+    return HandleLater(ImexNotStarted{started.error().message});
+  }
+  const std::string instance = new_instance_();
+  LogInfo("nvidia-imex started", {{"pid", imex_.pid()},
+                                  {"instance", instance},
+                                  {"domain", action.desired.domain->name},
+                                  {"domainUID", action.desired.domain->uid},
+                                  {"index", action.desired.domain->index}});
+  HandleLater(ImexStarted{instance});
+}
+
+void Daemon::Do(const SignalImex& action) {
+  LogInfo("nvidia-imex is signalled", {{"pid", imex_.pid()}, {"signal", action.signal}, {"why", action.why}});
+  imex_.Signal(action.signal);
+}
+
+void Daemon::Do(const AskImex& action) {
+  control_.Ask(action, [this](Event answer) { HandleLater(std::move(answer)); });
+}
+
+void Daemon::Do(const PublishStatus& action) {
+  const fabric::DaemonStatus& status = action.status;
+  const auto connected = std::count_if(status.peers.begin(), status.peers.end(),
+                                       [](const fabric::PeerStatus& peer) { return peer.state == fabric::kPeerConnected; });
+  LogInfo("status", {{"state", status.state},
+                     {"domainUID", status.domain_uid},
+                     {"index", status.index},
+                     {"peers", status.peers.size()},
+                     {"connected", connected},
+                     {"error", status.error}});
+  // Without the lock the file is another daemon's.
+  if (!lock_) return;
+  if (const Status written = fabric::WriteDaemonStatus(options_.dir, status); !written) {
+    LogError("cannot write status.json", {{"error", written.error().message}});
+    loop_.Cancel(status_retry_);
+    status_retry_ = loop_.PostAfter(kStatusRetry, [this] { Do(PublishStatus{supervisor_.status()}); });
+  }
+}
+
+void Daemon::Do(const Note& action) {
+  LogInfo(action.text);
+}
+
+void Daemon::Do(const Exit&) {
+  loop_.Post(ended_);
+}
+
+Status Daemon::UpdateHosts(const WriteHosts& hosts) const {
+  auto current = ReadKernelFile(options_.hosts_file, kMaxHostsFile);
+  if (!current && current.error().code != ErrorCode::kNotFound) return Fail(current.error());
+  // In place: in a pod the file is a bind mount, a new file would not be seen.
+  return OverwriteFile(options_.hosts_file, fabric::RenderHosts(current ? *current : "", hosts.domain_name, hosts.addresses));
+}
+
+Status Daemon::WriteImexFiles(const StartImex& action) const {
+  if (auto made = MakeDirectories(options_.run_dir); !made) return made;
+  if (auto nodes = ReplaceFile(paths_.nodes, fabric::RenderNodes(*action.desired.domain), 0644); !nodes) return nodes;
+  return ReplaceFile(paths_.config, fabric::RenderConfig(action.desired, options_.pod_ip, paths_), 0644);
+}
+
+Status CheckReady(const std::filesystem::path& dir, const std::string& pod_ip) {
+  if (!fabric::DaemonAlive(dir)) return Fail(ErrorCode::kUnavailable, "no daemon runs on " + dir.string());
+  const auto status = fabric::ReadDaemonStatus(dir);
+  if (!status) return Fail(status.error());
+  if (!pod_ip.empty() && status->address != pod_ip) {
+    return Fail(ErrorCode::kUnavailable, "the daemon reporting is the one at " + status->address + ", not at " + pod_ip);
+  }
+  if (status->state == fabric::kStateReady) return {};
+  std::string why = "nvidia-imex is " + status->state;
+  if (status->state == fabric::kStateStopped && status->error.empty()) why = "no IMEX domain is assigned to this node yet";
+  if (!status->error.empty()) why += ": " + status->error;
+  return Fail(ErrorCode::kFailedPrecondition, std::move(why));
+}
+
+}  // namespace cd::daemon
