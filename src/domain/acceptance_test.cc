@@ -1,0 +1,61 @@
+#include "src/domain/acceptance.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "src/domain/testing.h"
+
+namespace cd::domain {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(AcceptanceTest, default_spec_is_accepted) {
+  EXPECT_EQ(WhyNotAccepted(testing::Red()), std::nullopt);
+}
+
+struct RefusedCase {
+  const char* name;
+  std::function<void(api::ComputeDomain&)> change;
+  const char* field;
+  const char* value;
+  const char* remedy;
+};
+
+class RefusedTest : public ::testing::TestWithParam<RefusedCase> {};
+
+TEST_P(RefusedTest, names_field_value_and_remedy) {
+  api::ComputeDomain cd = testing::Red();
+  GetParam().change(cd);
+  const auto why = WhyNotAccepted(cd);
+  ASSERT_TRUE(why);
+  EXPECT_THAT(*why, AllOf(HasSubstr(GetParam().field), HasSubstr(GetParam().value), HasSubstr(GetParam().remedy)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, RefusedTest,
+    ::testing::Values(
+        RefusedCase{"isolation", [](auto& cd) { cd.isolation_mode = api::IsolationMode::kDomain; }, "spec.isolationMode",
+                    "Domain", "use Channel"},
+        RefusedCase{"allocation", [](auto& cd) { cd.allocation_mode = api::AllocationMode::kAll; }, "spec.channel.allocationMode",
+                    "All", "use Single"},
+        RefusedCase{"partition", [](auto& cd) { cd.partition_policy = api::PartitionPolicy::kSingle; }, "spec.partitionPolicy",
+                    "Single", "use Any"},
+        RefusedCase{"fabric", [](auto& cd) { cd.fabric_policy = api::FabricPolicy::kOptional; }, "spec.fabricPolicy", "Optional",
+                    "use Required"},
+        RefusedCase{"gating", [](auto& cd) { cd.gating = api::Gating{}; }, "spec.gating", "not served", "remove it"},
+        RefusedCase{"imex", [](auto& cd) { cd.imex = api::ImexConfig{}; }, "spec.imex", "not served", "leave it out"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(AcceptanceTest, all_refused_fields_are_named_at_once) {
+  api::ComputeDomain cd = testing::Red();
+  cd.isolation_mode = api::IsolationMode::kDomain;
+  cd.gating = api::Gating{};
+  EXPECT_THAT(WhyNotAccepted(cd).value_or(""), AllOf(HasSubstr("isolationMode"), HasSubstr("gating")));
+}
+
+}  // namespace
+}  // namespace cd::domain

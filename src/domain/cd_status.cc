@@ -1,0 +1,197 @@
+#include "src/domain/cd_status.h"
+
+#include <algorithm>
+
+namespace cd::domain {
+
+using api::ChannelLease;
+using api::ComputeDomainStatus;
+using api::Condition;
+using api::DaemonState;
+using api::FabricState;
+using api::ImexDomain;
+using api::ImexNode;
+using api::LeaseState;
+using api::MemberStatus;
+using api::PartitionStatus;
+
+namespace {
+
+struct Member {
+  MemberStatus status;
+  const ImexNode* report = nullptr;
+  std::string why_not_ready;  // empty when ready
+};
+
+const ImexDomain* DomainOf(const StatusInput& input, const ImexNode* node) {
+  if (node == nullptr) return nullptr;
+  std::string name;
+  if (node->domain) name = node->domain->name;
+  if (name.empty() && node->status.clique_ids.size() == 1) name = node->status.clique_ids.front();
+  const auto it = input.domains.find(name);
+  return it == input.domains.end() ? nullptr : it->second.get();
+}
+
+std::string RefusalText(const std::vector<api::Refusal>& refusals, const std::string& node, const std::string& uid) {
+  for (const api::Refusal& refusal : refusals) {
+    if (refusal.compute_domain_uid == uid && (refusal.node.empty() || refusal.node == node)) return refusal.message;
+  }
+  return "";
+}
+
+std::string WhyNotReady(const std::string& uid, const std::string& name, const ImexNode* node, const ImexDomain* domain) {
+  if (node == nullptr || !node->reported) return "its kubelet plugin has not reported";
+  std::string refusal = RefusalText(node->refusals, name, uid);
+  if (refusal.empty() && domain != nullptr) refusal = RefusalText(domain->refusals, name, uid);
+  if (!refusal.empty()) return refusal;
+  if (domain == nullptr || FindMember(*domain, name) == nullptr) return "it has no slot in an IMEX domain yet";
+  const ChannelLease* lease = FindLease(*domain, uid);
+  if (lease == nullptr || lease->state != LeaseState::kActive) return "its clique has no channel for this ComputeDomain yet";
+  if (!ServesNow(*domain, *node)) return "its IMEX daemon is not ready";
+  return "";
+}
+
+Member Describe(const StatusInput& input, const std::string& name) {
+  Member member;
+  member.report = FindNode(input.reports, name);
+  const ImexDomain* domain = DomainOf(input, member.report);
+  member.status.node = name;
+  if (domain != nullptr) member.status.clique_id = domain->clique_id;
+  if (member.report != nullptr) member.status.address = member.report->status.daemon.address;
+  if (const api::DomainMember* slot = domain == nullptr ? nullptr : FindMember(*domain, name)) member.status.index = slot->index;
+  member.why_not_ready = WhyNotReady(input.cd.meta.uid, name, member.report, domain);
+  member.status.ready = member.why_not_ready.empty();
+  return member;
+}
+
+// Every ready node of a partition sees every other one CONNECTED.
+bool AllConnected(const std::vector<Member>& members) {
+  for (const Member& a : members) {
+    for (const Member& b : members) {
+      if (a.status.node == b.status.node || a.status.clique_id != b.status.clique_id) continue;
+      const auto& connected = a.report->status.daemon.connected;
+      if (std::find(connected.begin(), connected.end(), b.status.index) == connected.end()) return false;
+    }
+  }
+  return true;
+}
+
+std::vector<PartitionStatus> Partitions(const StatusInput& input, const std::vector<Member>& members) {
+  std::vector<PartitionStatus> out;
+  for (const auto& [name, domain] : input.domains) {
+    const ChannelLease* lease = FindLease(*domain, input.cd.meta.uid);
+    if (lease == nullptr || lease->state != LeaseState::kActive) continue;
+    PartitionStatus partition{domain->clique_id, name, lease->channel, 0, 0};
+    for (const Member& member : members) {
+      if (member.status.clique_id != domain->clique_id) continue;
+      ++partition.nodes;
+      if (member.status.ready) ++partition.ready_nodes;
+    }
+    out.push_back(std::move(partition));
+  }
+  return out;
+}
+
+Condition Accepted(const StatusInput& input) {
+  if (input.not_accepted) return {"Accepted", "False", "NotServed", *input.not_accepted, 0, ""};
+  if (input.template_conflict) return {"Accepted", "False", "TemplateNameTaken", *input.template_conflict, 0, ""};
+  return {"Accepted", "True", "Accepted", "pods join by the ResourceClaimTemplate " + input.cd.claim_template_name, 0, ""};
+}
+
+Condition Ready(const std::vector<Member>& members, bool accepted) {
+  if (!accepted) return {"Ready", "False", "NotAccepted", "see condition Accepted", 0, ""};
+  if (members.empty()) return {"Ready", "False", "NoNodes", "no pod with a claim of this ComputeDomain is scheduled", 0, ""};
+  constexpr std::size_t kMostNamed = 3;
+  std::size_t waiting = 0;
+  std::string named;
+  for (const Member& member : members) {
+    if (member.status.ready) continue;
+    if (++waiting <= kMostNamed)
+      named += (named.empty() ? "" : "; ") + ("node " + member.status.node + ": " + member.why_not_ready);
+  }
+  if (waiting == 0) return {"Ready", "True", "AllNodesReady", "every node of the ComputeDomain is ready", 0, ""};
+  if (waiting > kMostNamed) named += "; and " + std::to_string(waiting - kMostNamed) + " more";
+  return {"Ready", "False", "NodesNotReady", named, 0, ""};
+}
+
+Condition Formed(const std::vector<Member>& members, bool ready) {
+  if (!ready) return {"Formed", "False", "NotReady", "see condition Ready", 0, ""};
+  if (!AllConnected(members))
+    return {"Formed", "False", "NodesNotConnected", "not every node is connected with every other one yet", 0, ""};
+  return {"Formed", "True", "AllNodesConnected", "every node is connected with every other one of its clique", 0, ""};
+}
+
+// A node on which containers of this ComputeDomain hold the channel, but the daemon or the fabric fails.
+Condition Degraded(const std::vector<Member>& members, const std::string& uid) {
+  for (const Member& member : members) {
+    if (member.report == nullptr) continue;
+    const auto& status = member.report->status;
+    const bool holds = std::any_of(status.channels.begin(), status.channels.end(),
+                                   [&](const api::NodeChannel& entry) { return entry.compute_domain_uid == uid; });
+    if (!holds) continue;
+    if (status.daemon.state != DaemonState::kReady) {
+      return {"Degraded", "True", "DaemonNotReady", "node " + member.status.node + ": pods run, but its IMEX daemon is not ready",
+              0,          ""};
+    }
+    if (status.fabric != FabricState::kReady) {
+      return {"Degraded", "True", "FabricNotReady", "node " + member.status.node + ": " + status.fabric_message, 0, ""};
+    }
+  }
+  return {"Degraded", "False", "AsExpected", "", 0, ""};
+}
+
+void Stamp(Condition& condition, const api::ComputeDomain& cd, const std::string& now) {
+  condition.observed_generation = cd.meta.generation;
+  condition.last_transition_time = now;
+  for (const Condition& old : cd.status.conditions) {
+    if (old.type == condition.type && old.status == condition.status) condition.last_transition_time = old.last_transition_time;
+  }
+}
+
+const Condition* Find(const ComputeDomainStatus& status, const std::string& type) {
+  for (const Condition& condition : status.conditions) {
+    if (condition.type == type) return &condition;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool ServesNow(const ImexDomain& domain, const ImexNode& node) {
+  const api::DomainMember* member = FindMember(domain, node.meta.name);
+  const api::NodeDaemon& daemon = node.status.daemon;
+  return member != nullptr && node.domain && node.domain->uid == domain.meta.uid && node.domain->index == member->index &&
+         daemon.state == DaemonState::kReady && daemon.domain_uid == domain.meta.uid && daemon.index == member->index;
+}
+
+ComputeDomainStatus Summarize(const StatusInput& input) {
+  std::vector<Member> members;
+  for (const std::string& node : input.nodes) members.push_back(Describe(input, node));
+  ComputeDomainStatus status;
+  status.observed_generation = input.cd.meta.generation;
+  status.total_nodes = static_cast<int>(members.size());
+  status.ready_nodes =
+      static_cast<int>(std::count_if(members.begin(), members.end(), [](const Member& m) { return m.status.ready; }));
+  status.partitions = Partitions(input, members);
+  for (const Member& member : members) {
+    if (status.members.size() < static_cast<std::size_t>(api::kMaxStatusMembers)) status.members.push_back(member.status);
+  }
+  const Condition accepted = Accepted(input);
+  const Condition ready = Ready(members, accepted.status == "True");
+  status.conditions = {accepted, ready, Formed(members, ready.status == "True"), Degraded(members, input.cd.meta.uid)};
+  for (Condition& condition : status.conditions) Stamp(condition, input.cd, input.now);
+  return status;
+}
+
+Urgency UrgencyOf(const ComputeDomainStatus& written, const ComputeDomainStatus& wanted) {
+  if (written == wanted) return Urgency::kNothing;
+  const Condition* before = Find(written, "Accepted");
+  const Condition* after = Find(wanted, "Accepted");
+  if (before == nullptr || after == nullptr || before->status != after->status || before->message != after->message ||
+      written.observed_generation != wanted.observed_generation) {
+    return Urgency::kAtOnce;
+  }
+  return wanted.total_nodes < written.total_nodes ? Urgency::kLater : Urgency::kSoon;
+}
+
+}  // namespace cd::domain

@@ -1,0 +1,96 @@
+#include "src/domain/clique.h"
+
+#include <algorithm>
+
+namespace cd::domain {
+
+using api::ChannelLease;
+using api::DomainMember;
+using api::ImexDomain;
+using api::ImexNode;
+using api::NodeChannel;
+
+const ImexNode* FindNode(const Nodes& nodes, const std::string& name) {
+  for (const NodePtr& node : nodes) {
+    if (node->meta.name == name) return node.get();
+  }
+  return nullptr;
+}
+
+const DomainMember* FindMember(const ImexDomain& domain, const std::string& node) {
+  const auto it =
+      std::find_if(domain.members.begin(), domain.members.end(), [&](const DomainMember& m) { return m.node == node; });
+  return it == domain.members.end() ? nullptr : &*it;
+}
+
+const ChannelLease* FindLease(const ImexDomain& domain, const std::string& compute_domain_uid) {
+  const auto it = std::find_if(domain.channels.begin(), domain.channels.end(),
+                               [&](const ChannelLease& lease) { return lease.compute_domain.uid == compute_domain_uid; });
+  return it == domain.channels.end() ? nullptr : &*it;
+}
+
+bool ReportsClique(const Clique& clique, const ImexNode& node) {
+  return node.reported && node.status.clique_ids.size() == 1 && node.status.clique_ids.front() == clique.name;
+}
+
+namespace {
+
+bool BelongsHere(const Clique& clique, const ImexNode& node) {
+  return ReportsClique(clique, node) || (node.domain && node.domain->name == clique.name) ||
+         (clique.domain && FindMember(*clique.domain, node.meta.name) != nullptr);
+}
+
+bool IsGranted(const Clique& clique, const NodeChannel& entry) {
+  if (!clique.domain) return false;
+  const auto& leases = clique.domain->channels;
+  return std::any_of(leases.begin(), leases.end(), [&](const ChannelLease& lease) {
+    return lease.channel == entry.channel && lease.compute_domain.uid == entry.compute_domain_uid;
+  });
+}
+
+}  // namespace
+
+bool HeldHere(const Clique& clique, const ImexNode& node, const NodeChannel& entry) {
+  if (clique.domain && entry.domain_uid == clique.domain->meta.uid) return true;
+  return !clique.other_domains.contains(entry.domain_uid) && BelongsHere(clique, node);
+}
+
+bool HoldsAnyHere(const Clique& clique, const ImexNode& node) {
+  const auto& held = node.status.channels;
+  return std::any_of(held.begin(), held.end(), [&](const NodeChannel& entry) { return HeldHere(clique, node, entry); });
+}
+
+bool HoldsUngranted(const Clique& clique, const ImexNode& node) {
+  const auto& held = node.status.channels;
+  return std::any_of(held.begin(), held.end(),
+                     [&](const NodeChannel& entry) { return !HeldHere(clique, node, entry) || !IsGranted(clique, entry); });
+}
+
+std::set<int> ListedChannels(const Clique& clique) {
+  std::set<int> out;
+  for (const NodePtr& node : clique.nodes) {
+    for (const NodeChannel& entry : node->status.channels) {
+      if (HeldHere(clique, *node, entry)) out.insert(entry.channel);
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> PossibleHolders(const Clique& clique, const Nodes& nodes, int channel) {
+  std::vector<std::string> out;
+  for (const NodePtr& node : nodes) {
+    const auto& held = node->status.channels;
+    if (std::any_of(held.begin(), held.end(),
+                    [&](const NodeChannel& entry) { return entry.channel == channel && HeldHere(clique, *node, entry); })) {
+      out.push_back(node->meta.name);
+    }
+  }
+  if (!clique.domain) return out;
+  for (const DomainMember& member : clique.domain->members) {
+    const ImexNode* node = FindNode(nodes, member.node);
+    if (node == nullptr || !node->reported) out.push_back(member.node);
+  }
+  return out;
+}
+
+}  // namespace cd::domain

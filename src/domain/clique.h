@@ -1,0 +1,49 @@
+// What the controller knows of one clique when it decides: the IMEXDomain, the nodes, and who holds which channel.
+//
+// Pure. The same functions serve the cached view (may be stale, proposes) and a quorum list of IMEXNodes (decides).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/api/imex_domain.h"
+#include "src/api/imex_node.h"
+
+namespace cd::domain {
+
+using NodePtr = std::shared_ptr<const api::ImexNode>;
+using Nodes = std::vector<NodePtr>;  // sorted by name, each name once
+
+struct Clique {
+  std::string name;                         // `<clusterUUID>.<cliqueID>`, also the IMEXDomain's name
+  std::optional<api::ImexDomain> domain;    // absent: none yet, or lost
+  Nodes nodes;                              // all that report this clique, are members, are assigned here, or list a channel here
+  std::set<std::string> other_domains;      // UIDs of all other IMEXDomains
+  std::set<std::string> members_elsewhere;  // nodes that are members of another IMEXDomain
+};
+
+const api::ImexNode* FindNode(const Nodes& nodes, const std::string& name);
+const api::DomainMember* FindMember(const api::ImexDomain& domain, const std::string& node);
+// The lease of a ComputeDomain in any state, or nullptr.
+const api::ChannelLease* FindLease(const api::ImexDomain& domain, const std::string& compute_domain_uid);
+
+// True when the node reports this clique and no other.
+bool ReportsClique(const Clique& clique, const api::ImexNode& node);
+// True when an entry of the node's report is a channel of this clique's IMEX domain. An entry of an IMEXDomain that exists no
+// longer counts here: the daemons of a lost and rebuilt domain are the same ones.
+bool HeldHere(const Clique& clique, const api::ImexNode& node, const api::NodeChannel& entry);
+bool HoldsAnyHere(const Clique& clique, const api::ImexNode& node);
+// True when the node lists a channel that no lease of this domain gives to that ComputeDomain. Such a node is admitted to no
+// domain until its report is clean, since its processes might meet those of the number's next owner.
+bool HoldsUngranted(const Clique& clique, const api::ImexNode& node);
+// Channel numbers of this domain that stand in any report of `clique.nodes`.
+std::set<int> ListedChannels(const Clique& clique);
+
+// Names of nodes that may hold `channel`: those that list it, and members of which nothing is known because their IMEXNode is
+// absent or has no report yet. `nodes` may be newer than clique.nodes.
+std::vector<std::string> PossibleHolders(const Clique& clique, const Nodes& nodes, int channel);
+
+}  // namespace cd::domain

@@ -1,0 +1,137 @@
+#include "src/domain/demand.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "src/domain/acceptance.h"
+
+namespace cd::domain {
+
+using api::AllocationMode;
+using api::FabricState;
+using api::Refusal;
+
+namespace {
+
+constexpr std::size_t kMaxRefusals = 1024;         // maxItems of the CRDs
+constexpr std::size_t kMaxRefusalMessage = 2'000;  // below their maxLength
+
+Refusal Make(const Demand& demand, std::string reason, std::string message) {
+  if (message.size() > kMaxRefusalMessage) message.resize(kMaxRefusalMessage);
+  return {demand.node, demand.config.domain_id, std::move(reason), std::move(message)};
+}
+
+std::string ModeName(AllocationMode mode) {
+  return mode == AllocationMode::kAll ? "All" : "Single";
+}
+
+Refusal RefuseUnknown(const Demand& demand) {
+  return Make(
+      demand, "UnknownComputeDomain",
+      "domainID: no ComputeDomain with UID " + demand.config.domain_id + " exists in namespace " + demand.ns +
+          "; use the ResourceClaimTemplate that the ComputeDomain names, and delete pods and claims of a deleted ComputeDomain");
+}
+
+Refusal RefuseNamespace(const Demand& demand, const api::ObjectRef& owner) {
+  return Make(demand, "OtherNamespace",
+              "domainID: UID " + demand.config.domain_id + " is ComputeDomain " + owner.name + " of namespace " + owner.ns +
+                  ", the claim is in namespace " + demand.ns +
+                  "; a ComputeDomain serves its own namespace only: create one here");
+}
+
+Refusal RefuseMode(const Demand& demand, const ComputeDomainView& view) {
+  return Make(demand, "AllocationModeMismatch",
+              "allocationMode: the claim says " + ModeName(demand.config.allocation_mode) + ", ComputeDomain " + view.ref.name +
+                  " has spec.channel.allocationMode " + ModeName(view.allocation_mode) +
+                  "; use the ResourceClaimTemplate that the ComputeDomain names");
+}
+
+}  // namespace
+
+ComputeDomainView ViewOf(const api::ComputeDomain& cd) {
+  return {cd.meta.Ref(), cd.meta.deleting, cd.allocation_mode, WhyNotAccepted(cd)};
+}
+
+Judgement Judge(const Demand& demand, const KnownDomains& known) {
+  const std::string& uid = demand.config.domain_id;
+  if (known.deleted.contains(uid)) return {Verdict::kIgnore, {}};
+  const auto verified = known.verified.find(uid);
+  const auto cached = known.cached.find(uid);
+  if (cached == known.cached.end()) {
+    if (verified == known.verified.end()) return {Verdict::kLookUp, {}};
+    // Live, yet not in the cache: its event is on the way and will bring us back.
+    if (verified->second == Liveness::kLive) return {Verdict::kIgnore, {}};
+    return {Verdict::kRefuse, RefuseUnknown(demand)};
+  }
+  const ComputeDomainView& view = cached->second;
+  if (view.ref.ns != demand.ns) return {Verdict::kRefuse, RefuseNamespace(demand, view.ref)};
+  if (view.deleting || (verified != known.verified.end() && verified->second != Liveness::kLive)) return {Verdict::kIgnore, {}};
+  if (view.not_accepted) {
+    return {Verdict::kRefuse,
+            Make(demand, "NotAccepted", "ComputeDomain " + view.ref.name + " is not accepted: " + *view.not_accepted)};
+  }
+  if (view.allocation_mode != demand.config.allocation_mode) return {Verdict::kRefuse, RefuseMode(demand, view)};
+  return {Verdict::kServe, {}};
+}
+
+Refusal RefuseNoChannel(const Demand& demand, const std::string& clique) {
+  return Make(
+      demand, "NoFreeChannel",
+      "all channels of clique " + clique + " are leased to ComputeDomains; delete ComputeDomains that are no longer needed");
+}
+
+Refusal RefuseNoSlot(const Demand& demand, const std::string& clique, int node_slots) {
+  return Make(demand, "NoFreeSlot",
+              "node " + demand.node + " has no slot in the IMEX domain of clique " + clique + ": all " +
+                  std::to_string(node_slots) +
+                  " are taken; a slot is freed when a node is removed from the cluster and from the clique");
+}
+
+Refusal RefuseForeignChannels(const Demand& demand, const api::ImexNode& node) {
+  std::string held;
+  for (const api::NodeChannel& entry : node.status.channels) {
+    held.append(held.empty() ? "" : ", ")
+        .append(std::to_string(entry.channel))
+        .append(" of ComputeDomain UID ")
+        .append(entry.compute_domain_uid);
+  }
+  return Make(demand, "HoldsForeignChannels",
+              "node " + demand.node + " still has processes of ComputeDomains that ended here (channel " + held +
+                  "); it is admitted when they are gone: delete their pods or reboot the node");
+}
+
+std::optional<Refusal> RefuseForNode(const Demand& demand, const api::ImexNode& node) {
+  if (!node.reported) return std::nullopt;
+  const std::string why = node.status.fabric_message.empty() ? "" : " (" + node.status.fabric_message + ")";
+  switch (node.status.fabric) {
+    case FabricState::kReady:
+      return std::nullopt;
+    case FabricState::kNone:
+      return Make(demand, "NoFabric",
+                  "node " + demand.node + " has no GPU on a multi-node NVLink fabric" + why +
+                      "; use the ResourceClaimTemplate that the ComputeDomain names, it selects nodes that have one");
+    case FabricState::kForming:
+      return Make(demand, "FabricForming", "node " + demand.node + " is registering with the NVLink fabric" + why + "; wait");
+    case FabricState::kDegraded:
+      return Make(
+          demand, "FabricDegraded",
+          "node " + demand.node + " is attached to the NVLink fabric, but not healthy" + why + "; repair or drain the node");
+    case FabricState::kMixed:
+      return Make(demand, "MixedCliques",
+                  "GPUs of node " + demand.node + " are in different cliques" + why +
+                      ", which is not supported; correct the NVLink partitions");
+  }
+  return std::nullopt;
+}
+
+std::vector<Refusal> Tidy(std::vector<Refusal> refusals) {
+  const auto key = [](const Refusal& r) { return std::tie(r.node, r.compute_domain_uid); };
+  std::stable_sort(refusals.begin(), refusals.end(), [&](const Refusal& a, const Refusal& b) { return key(a) < key(b); });
+  refusals.erase(
+      std::unique(refusals.begin(), refusals.end(), [&](const Refusal& a, const Refusal& b) { return key(a) == key(b); }),
+      refusals.end());
+  if (refusals.size() > kMaxRefusals) refusals.resize(kMaxRefusals);
+  return refusals;
+}
+
+}  // namespace cd::domain

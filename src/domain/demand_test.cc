@@ -1,0 +1,121 @@
+#include "src/domain/demand.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "src/domain/testing.h"
+
+namespace cd::domain {
+namespace {
+
+using namespace testing;  // NOLINT
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+Demand Wish(const std::string& uid, api::AllocationMode mode = api::AllocationMode::kSingle) {
+  return {"a", "team", "claim", {uid, mode}};
+}
+
+KnownDomains Known(const std::function<void(api::ComputeDomain&)>& change = {}) {
+  api::ComputeDomain cd = Red();
+  if (change) change(cd);
+  KnownDomains known;
+  known.cached[kRed] = ViewOf(cd);
+  return known;
+}
+
+TEST(JudgeTest, claim_of_its_own_domain_is_served) {
+  EXPECT_EQ(Judge(Wish(kRed), Known()).verdict, Verdict::kServe);
+}
+
+TEST(JudgeTest, unknown_domain_is_looked_up_before_it_is_refused) {
+  KnownDomains known;
+  EXPECT_EQ(Judge(Wish(kRed), known).verdict, Verdict::kLookUp);
+  known.verified[kRed] = Liveness::kGone;
+  const auto judgement = Judge(Wish(kRed), known);
+  EXPECT_EQ(judgement.verdict, Verdict::kRefuse);
+  EXPECT_EQ(judgement.refusal.reason, "UnknownComputeDomain");
+  EXPECT_THAT(judgement.refusal.message, AllOf(HasSubstr("domainID"), HasSubstr(kRed), HasSubstr("namespace team")));
+}
+
+TEST(JudgeTest, domain_that_lives_but_is_not_cached_yet_is_not_refused) {
+  KnownDomains known;
+  known.verified[kRed] = Liveness::kLive;
+  EXPECT_EQ(Judge(Wish(kRed), known).verdict, Verdict::kIgnore);
+}
+
+TEST(JudgeTest, domain_of_another_namespace_is_refused_naming_both) {
+  const auto judgement = Judge(Wish(kRed), Known([](auto& cd) { cd.meta.ns = "rivals"; }));
+  EXPECT_EQ(judgement.verdict, Verdict::kRefuse);
+  EXPECT_EQ(judgement.refusal.reason, "OtherNamespace");
+  EXPECT_THAT(judgement.refusal.message, AllOf(HasSubstr("rivals"), HasSubstr("team"), HasSubstr("create one here")));
+}
+
+TEST(JudgeTest, mode_that_is_not_the_domains_is_refused_naming_both) {
+  const auto judgement = Judge(Wish(kRed, api::AllocationMode::kAll), Known());
+  EXPECT_EQ(judgement.refusal.reason, "AllocationModeMismatch");
+  EXPECT_THAT(judgement.refusal.message, AllOf(HasSubstr("says All"), HasSubstr("allocationMode Single")));
+}
+
+TEST(JudgeTest, domain_that_is_not_accepted_is_refused_with_the_reason) {
+  const auto judgement = Judge(Wish(kRed), Known([](auto& cd) { cd.isolation_mode = api::IsolationMode::kDomain; }));
+  EXPECT_EQ(judgement.refusal.reason, "NotAccepted");
+  EXPECT_THAT(judgement.refusal.message, HasSubstr("spec.isolationMode"));
+}
+
+TEST(JudgeTest, claims_of_a_deleted_domain_are_left_alone) {
+  EXPECT_EQ(Judge(Wish(kRed), Known([](auto& cd) { cd.meta.deleting = true; })).verdict, Verdict::kIgnore);
+  KnownDomains known;
+  known.deleted = {kRed};
+  EXPECT_EQ(Judge(Wish(kRed), known).verdict, Verdict::kIgnore);
+}
+
+TEST(JudgeTest, live_answer_beats_the_cache) {
+  KnownDomains known = Known();
+  known.verified[kRed] = Liveness::kGone;
+  EXPECT_EQ(Judge(Wish(kRed), known).verdict, Verdict::kIgnore);
+}
+
+struct NodeCase {
+  const char* name;
+  api::FabricState fabric;
+  const char* reason;
+};
+
+class NodeRefusalTest : public ::testing::TestWithParam<NodeCase> {};
+
+TEST_P(NodeRefusalTest, says_what_is_wrong_with_the_node) {
+  api::ImexNode node = Node("a");
+  node.status.fabric = GetParam().fabric;
+  node.status.fabric_message = "GPU 0 says so";
+  const auto refusal = RefuseForNode(Wish(kRed), node);
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->reason, GetParam().reason);
+  EXPECT_THAT(refusal->message, AllOf(HasSubstr("node a"), HasSubstr("GPU 0 says so")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, NodeRefusalTest,
+                         ::testing::Values(NodeCase{"none", api::FabricState::kNone, "NoFabric"},
+                                           NodeCase{"forming", api::FabricState::kForming, "FabricForming"},
+                                           NodeCase{"degraded", api::FabricState::kDegraded, "FabricDegraded"},
+                                           NodeCase{"mixed", api::FabricState::kMixed, "MixedCliques"}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(NodeRefusalTest, healthy_or_silent_node_is_not_refused) {
+  EXPECT_EQ(RefuseForNode(Wish(kRed), Node("a")), std::nullopt);
+  api::ImexNode silent;
+  silent.meta.name = "a";
+  EXPECT_EQ(RefuseForNode(Wish(kRed), silent), std::nullopt);
+}
+
+TEST(TidyTest, one_refusal_for_each_node_and_domain) {
+  const auto tidy = Tidy({{"b", kRed, "R", "1"}, {"a", kRed, "R", "2"}, {"b", kRed, "R", "3"}});
+  ASSERT_EQ(tidy.size(), 2U);
+  EXPECT_EQ(tidy[0].node, "a");
+  EXPECT_EQ(tidy[1].message, "1");
+}
+
+}  // namespace
+}  // namespace cd::domain

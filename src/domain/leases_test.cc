@@ -1,0 +1,150 @@
+#include "src/domain/leases.h"
+
+#include <gtest/gtest.h>
+
+#include "src/domain/testing.h"
+
+namespace cd::domain {
+namespace {
+
+using namespace testing;  // NOLINT
+using api::ImexNode;
+using api::LeaseState;
+
+TEST(NextFreeChannelTest, begins_at_one_never_at_zero) {
+  auto domain = Domain();
+  domain.next_channel = 0;
+  EXPECT_EQ(NextFreeChannel(domain, {}), 1);
+}
+
+TEST(NextFreeChannelTest, skips_leases_of_any_state_and_listed_numbers) {
+  auto domain = Domain();
+  domain.channels = {Lease(1, kRed), Lease(2, kBlue, LeaseState::kDraining)};
+  EXPECT_EQ(NextFreeChannel(domain, {3}), 4);
+}
+
+TEST(NextFreeChannelTest, freed_number_is_not_the_next_one) {
+  auto domain = Domain();
+  Grant(domain, {"team", "red", kRed}, 1);
+  Drain(domain, kRed);
+  FreeChannels(domain, {1});
+  EXPECT_EQ(NextFreeChannel(domain, {}), 2);
+}
+
+TEST(NextFreeChannelTest, goes_around_the_end) {
+  auto domain = Domain();
+  Grant(domain, {"team", "red", kRed}, kLastChannel);
+  EXPECT_EQ(domain.next_channel, 1);
+  domain.next_channel = kLastChannel;
+  EXPECT_EQ(NextFreeChannel(domain, {}), 1);
+}
+
+TEST(NextFreeChannelTest, exhaustion_is_nothing) {
+  auto domain = Domain();
+  std::set<int> listed;
+  for (int channel = kFirstChannel; channel <= kLastChannel; ++channel) listed.insert(channel);
+  EXPECT_EQ(NextFreeChannel(domain, listed), std::nullopt);
+}
+
+struct FreeCase {
+  const char* name;
+  LeaseState state;
+  std::vector<ImexNode> nodes;
+  bool free;
+};
+
+class FreeTest : public ::testing::TestWithParam<FreeCase> {};
+
+TEST_P(FreeTest, number_is_free_only_when_no_node_may_hold_it) {
+  auto domain = Domain();
+  domain.members = {Member(0, "a"), Member(1, "b")};
+  domain.channels = {Lease(5, kRed, GetParam().state)};
+  const Nodes looked = All(GetParam().nodes);
+  Clique clique = CliqueOf(domain, {});
+  clique.other_domains = {"elsewhere"};
+  EXPECT_EQ(FreeableChannels(clique, looked), GetParam().free ? std::vector<int>{5} : std::vector<int>{});
+}
+
+ImexNode Unreported(const std::string& name) {
+  ImexNode node;
+  node.meta.name = name;
+  return node;
+}
+
+ImexNode Stranger(const std::string& name) {
+  ImexNode node = Node(name);
+  node.status.clique_ids = {"other.2"};
+  return node;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, FreeTest,
+    ::testing::Values(
+        FreeCase{"nobody_lists_it", LeaseState::kDraining, {Assigned("a", 0), Assigned("b", 1)}, true},
+        FreeCase{"lease_is_active", LeaseState::kActive, {Assigned("a", 0), Assigned("b", 1)}, false},
+        FreeCase{"owner_lists_it", LeaseState::kDraining, {Assigned("a", 0), Holding(Assigned("b", 1), 5, kRed)}, false},
+        FreeCase{"somebody_else_lists_it", LeaseState::kDraining, {Assigned("a", 0), Holding(Assigned("b", 1), 5, kBlue)}, false},
+        FreeCase{"another_number_is_listed", LeaseState::kDraining, {Assigned("a", 0), Holding(Assigned("b", 1), 6, kRed)}, true},
+        FreeCase{"listed_under_a_lost_domain",
+                 LeaseState::kDraining,
+                 {Assigned("a", 0), Holding(Assigned("b", 1), 5, kRed, "lost")},
+                 false},
+        FreeCase{"stranger_lists_it_in_this_domain",
+                 LeaseState::kDraining,
+                 {Assigned("a", 0), Assigned("b", 1), Holding(Stranger("z"), 5, kRed)},
+                 false},
+        FreeCase{"stranger_lists_the_number_elsewhere",
+                 LeaseState::kDraining,
+                 {Assigned("a", 0), Assigned("b", 1), Holding(Stranger("z"), 5, kRed, "elsewhere")},
+                 true},
+        FreeCase{"report_of_a_member_is_missing", LeaseState::kDraining, {Assigned("a", 0)}, false},
+        FreeCase{"member_came_back_without_report", LeaseState::kDraining, {Assigned("a", 0), Unreported("b")}, false}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(DrainTest, drains_the_owner_only_and_once) {
+  auto domain = Domain();
+  domain.channels = {Lease(5, kRed), Lease(6, kBlue)};
+  EXPECT_TRUE(Drain(domain, kRed));
+  EXPECT_FALSE(Drain(domain, kRed));
+  EXPECT_EQ(domain.channels[0].state, LeaseState::kDraining);
+  EXPECT_EQ(domain.channels[1].state, LeaseState::kActive);
+}
+
+TEST(RebuildTest, members_keep_their_indexes_and_owners_their_channels) {
+  Clique clique;
+  clique.name = kClique;
+  const Nodes looked = All({Holding(Assigned("a", 7), 5, kRed, "lost"), Holding(Assigned("b", 2), 5, kRed, "lost"), Node("c")});
+  const auto domain = Rebuild(kClique, clique, looked, {{"team", "red", kRed}});
+  EXPECT_EQ(domain.members, (std::vector<api::DomainMember>{Member(2, "b"), Member(7, "a")}));
+  EXPECT_EQ(domain.channels, (std::vector<api::ChannelLease>{Lease(5, kRed)}));
+  EXPECT_EQ(domain.next_channel, 6);
+}
+
+TEST(RebuildTest, unknown_owner_keeps_the_number_reserved) {
+  Clique clique;
+  clique.name = kClique;
+  const auto domain = Rebuild(kClique, clique, All({Holding(Assigned("a", 0), 9, kBlue)}), {});
+  ASSERT_EQ(domain.channels.size(), 1U);
+  EXPECT_EQ(domain.channels[0].compute_domain, (api::ObjectRef{"", "", kBlue}));
+}
+
+TEST(RebuildTest, second_channel_of_one_owner_may_only_drain) {
+  Clique clique;
+  clique.name = kClique;
+  const auto domain = Rebuild(kClique, clique, All({Holding(Assigned("a", 0), 5, kRed), Holding(Assigned("b", 1), 6, kRed)}), {});
+  ASSERT_EQ(domain.channels.size(), 2U);
+  EXPECT_EQ(domain.channels[1].channel, 6);
+  EXPECT_EQ(domain.channels[1].state, LeaseState::kDraining);
+}
+
+TEST(RebuildTest, nodes_of_other_cliques_do_not_count) {
+  Clique clique;
+  clique.name = kClique;
+  clique.other_domains = {"elsewhere"};
+  const auto domain = Rebuild(kClique, clique, All({Holding(Stranger("z"), 5, kRed, "elsewhere"), Node("a")}), {});
+  EXPECT_TRUE(domain.members.empty());
+  EXPECT_TRUE(domain.channels.empty());
+}
+
+}  // namespace
+}  // namespace cd::domain

@@ -1,0 +1,137 @@
+#include "src/domain/members.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+namespace cd::domain {
+
+using api::DaemonState;
+using api::DomainMember;
+using api::FabricState;
+using api::ImexDomain;
+using api::ImexNode;
+
+namespace {
+
+// The node's GPUs are elsewhere now, and nothing of this domain is held any more. A fabric that is forming or degraded is still
+// this domain's: it may heal, and workloads may run on.
+bool WantsToLeave(const Clique& clique, const ImexNode& node) {
+  if (!node.reported || ReportsClique(clique, node) || HoldsAnyHere(clique, node)) return false;
+  const FabricState fabric = node.status.fabric;
+  return fabric == FabricState::kReady || fabric == FabricState::kNone || fabric == FabricState::kMixed;
+}
+
+// Evidence that the node's daemon in this domain has ended and cannot come back: it has no assignment here to start from.
+bool HasLeft(const Clique& clique, const ImexNode& node) {
+  if (!WantsToLeave(clique, node)) return false;
+  if (node.domain && node.domain->name == clique.name) return false;
+  const api::NodeDaemon& daemon = node.status.daemon;
+  return daemon.state == DaemonState::kAbsent || daemon.domain_uid != clique.domain->meta.uid;
+}
+
+bool MayEnter(const Clique& clique, const ImexNode& node) {
+  return ReportsClique(clique, node) && node.status.fabric == FabricState::kReady && !node.meta.deleting &&
+         (!node.domain || node.domain->name == clique.name) && !clique.members_elsewhere.contains(node.meta.name) &&
+         !HoldsUngranted(clique, node);
+}
+
+// Never used before freed, freed long ago before freed lately.
+std::optional<int> TakeSlot(const ImexDomain& domain, const std::vector<DomainMember>& members, std::vector<int>& freed) {
+  for (int index = 0; index < domain.node_slots; ++index) {
+    const bool used = std::any_of(members.begin(), members.end(), [&](const DomainMember& m) { return m.index == index; });
+    if (!used && std::find(freed.begin(), freed.end(), index) == freed.end()) return index;
+  }
+  if (freed.empty()) return std::nullopt;
+  const int index = freed.front();
+  freed.erase(freed.begin());
+  return index;
+}
+
+void UpdateFromReport(DomainMember& member, const ImexNode& node) {
+  if (!node.reported) return;
+  member.address = node.status.daemon.address;
+  member.boot_id = node.status.boot_id;
+}
+
+void KeepOrRelease(const Clique& clique, const std::set<std::string>& gone, const Nodes* looked, MembersDecision& out) {
+  for (DomainMember member : clique.domain->members) {
+    const ImexNode* node = FindNode(clique.nodes, member.node);
+    const bool seems_left = node != nullptr ? HasLeft(clique, *node) : gone.contains(member.node);
+    bool left = false;
+    if (seems_left && looked == nullptr) out.wants_look = true;
+    if (seems_left && looked != nullptr) {
+      const ImexNode* fresh = FindNode(*looked, member.node);
+      left = fresh != nullptr ? HasLeft(clique, *fresh) : gone.contains(member.node);
+    }
+    if (left) {
+      out.freed.push_back(member.index);
+      out.left.push_back(member.node);
+      continue;
+    }
+    if (node != nullptr) UpdateFromReport(member, *node);
+    out.members.push_back(std::move(member));
+  }
+}
+
+}  // namespace
+
+MembersDecision DecideMembers(const Clique& clique, const std::set<std::string>& gone, const Nodes* looked) {
+  const ImexDomain& domain = *clique.domain;
+  MembersDecision out;
+  const auto annotation = domain.meta.annotations.find(kFreedSlotsAnnotation);
+  if (annotation != domain.meta.annotations.end()) out.freed = ParseSlots(annotation->second, domain.node_slots);
+  std::erase_if(out.freed, [&](int index) {
+    return std::any_of(domain.members.begin(), domain.members.end(), [&](const DomainMember& m) { return m.index == index; });
+  });
+  KeepOrRelease(clique, gone, looked, out);
+  for (const NodePtr& node : clique.nodes) {
+    if (FindMember(domain, node->meta.name) != nullptr || !MayEnter(clique, *node)) continue;
+    const auto slot = TakeSlot(domain, out.members, out.freed);
+    if (!slot) {
+      out.without_slot.push_back(node->meta.name);
+      continue;
+    }
+    DomainMember member{*slot, node->meta.name, "", ""};
+    UpdateFromReport(member, *node);
+    out.members.push_back(std::move(member));
+    out.admitted.push_back(node->meta.name);
+  }
+  std::sort(out.members.begin(), out.members.end(),
+            [](const DomainMember& a, const DomainMember& b) { return a.index < b.index; });
+  return out;
+}
+
+std::optional<api::DomainAssignment> DesiredAssignment(const Clique& clique, const ImexNode& node) {
+  if (!clique.domain) return std::nullopt;
+  const DomainMember* member = FindMember(*clique.domain, node.meta.name);
+  if (member == nullptr || WantsToLeave(clique, node)) return std::nullopt;
+  const api::DomainAssignment assignment{clique.name, clique.domain->meta.uid, member->index};
+  // A node that is already in is not thrown out for an announcement its own check is about to withdraw.
+  if (node.domain != assignment && (!node.reported || HoldsUngranted(clique, node))) return std::nullopt;
+  return assignment;
+}
+
+std::string FormatSlots(const std::vector<int>& slots) {
+  std::string out;
+  for (int slot : slots) out.append(out.empty() ? "" : ",").append(std::to_string(slot));
+  return out;
+}
+
+std::vector<int> ParseSlots(const std::string& text, int node_slots) {
+  std::vector<int> out;
+  const char* p = text.data();
+  const char* const end = p + text.size();
+  while (p < end) {
+    int slot = -1;
+    const auto [next, error] = std::from_chars(p, end, slot);
+    if (error == std::errc() && slot >= 0 && slot < node_slots && std::find(out.begin(), out.end(), slot) == out.end()) {
+      out.push_back(slot);
+    }
+    p = std::find(next, end, ',');
+    if (p < end) ++p;
+  }
+  return out;
+}
+
+}  // namespace cd::domain

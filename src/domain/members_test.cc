@@ -1,0 +1,235 @@
+#include "src/domain/members.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "src/domain/testing.h"
+
+namespace cd::domain {
+namespace {
+
+using namespace testing;  // NOLINT
+using api::DaemonState;
+using api::DomainAssignment;
+using api::FabricState;
+using api::ImexNode;
+
+std::vector<std::pair<int, std::string>> Slots(const MembersDecision& decision) {
+  std::vector<std::pair<int, std::string>> out;
+  for (const api::DomainMember& member : decision.members) out.emplace_back(member.index, member.node);
+  return out;
+}
+
+using Expected = std::vector<std::pair<int, std::string>>;
+
+TEST(MembersTest, nodes_get_the_lowest_unused_slots_and_keep_them) {
+  auto domain = Domain();
+  domain.members = {Member(1, "b")};
+  const auto decision = DecideMembers(CliqueOf(domain, {Node("a"), Assigned("b", 1), Node("c")}), {}, nullptr);
+  EXPECT_EQ(Slots(decision), (Expected{{0, "a"}, {1, "b"}, {2, "c"}}));
+  EXPECT_EQ(decision.admitted, (std::vector<std::string>{"a", "c"}));
+  EXPECT_FALSE(decision.wants_look);
+}
+
+TEST(MembersTest, address_and_boot_follow_the_report) {
+  auto domain = Domain();
+  domain.members = {Member(0, "a")};
+  ImexNode rebooted = Assigned("a", 0);
+  rebooted.status.boot_id = "second";
+  rebooted.status.daemon.address = "10.9.9.9";
+  const auto decision = DecideMembers(CliqueOf(domain, {rebooted}), {}, nullptr);
+  EXPECT_EQ(decision.members, (std::vector<api::DomainMember>{{0, "a", "10.9.9.9", "second"}}));
+}
+
+TEST(MembersTest, freed_slot_is_reused_after_all_unused_ones_and_the_oldest_first) {
+  auto domain = Domain();
+  domain.node_slots = 4;
+  domain.members = {Member(1, "b")};
+  domain.meta.annotations[kFreedSlotsAnnotation] = "2,0";
+  const auto decision = DecideMembers(CliqueOf(domain, {Node("a"), Assigned("b", 1), Node("c"), Node("d")}), {}, nullptr);
+  EXPECT_EQ(Slots(decision), (Expected{{0, "d"}, {1, "b"}, {2, "c"}, {3, "a"}}));
+  EXPECT_TRUE(decision.freed.empty());
+}
+
+TEST(MembersTest, exhaustion_leaves_the_node_without_slot) {
+  auto domain = Domain();
+  domain.node_slots = 1;
+  domain.members = {Member(0, "a")};
+  const auto decision = DecideMembers(CliqueOf(domain, {Assigned("a", 0), Node("b")}), {}, nullptr);
+  EXPECT_EQ(Slots(decision), (Expected{{0, "a"}}));
+  EXPECT_EQ(decision.without_slot, (std::vector<std::string>{"b"}));
+}
+
+// A node of the domain whose GPUs are in another clique now.
+ImexNode Moved(const std::string& name) {
+  ImexNode node = Node(name);
+  node.status.clique_ids = {"other.2"};
+  node.status.daemon.state = DaemonState::kAbsent;
+  return node;
+}
+
+struct LeaveCase {
+  const char* name;
+  ImexNode node;
+  bool leaves;
+};
+
+class LeaveTest : public ::testing::TestWithParam<LeaveCase> {};
+
+TEST_P(LeaveTest, slot_is_freed_only_on_evidence_from_a_quorum_list) {
+  auto domain = Domain();
+  domain.members = {Member(0, "a")};
+  const Clique clique = CliqueOf(domain, {GetParam().node});
+  const auto cached = DecideMembers(clique, {}, nullptr);
+  EXPECT_EQ(cached.members.size(), 1U);
+  EXPECT_EQ(cached.wants_look, GetParam().leaves);
+  const auto looked = DecideMembers(clique, {}, &clique.nodes);
+  EXPECT_EQ(looked.members.empty(), GetParam().leaves);
+  EXPECT_EQ(looked.freed, GetParam().leaves ? std::vector<int>{0} : std::vector<int>{});
+}
+
+ImexNode With(ImexNode node, const std::function<void(ImexNode&)>& change) {
+  change(node);
+  return node;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, LeaveTest,
+    ::testing::Values(LeaveCase{"moved_with_daemon_stopped", Moved("a"), true},
+                      LeaveCase{"fabric_gone",
+                                With(Moved("a"),
+                                     [](auto& n) {
+                                       n.status.clique_ids.clear();
+                                       n.status.fabric = FabricState::kNone;
+                                     }),
+                                true},
+                      LeaveCase{"daemon_runs_for_another_domain_already",
+                                With(Moved("a"),
+                                     [](auto& n) {
+                                       n.status.daemon.state = DaemonState::kReady;
+                                       n.status.daemon.domain_uid = "another";
+                                     }),
+                                true},
+                      LeaveCase{"still_assigned",
+                                With(Moved("a"), [](auto& n) { n.domain = DomainAssignment{kClique, kDomainUid, 0}; }), false},
+                      LeaveCase{"daemon_still_runs",
+                                With(Moved("a"),
+                                     [](auto& n) {
+                                       n.status.daemon.state = DaemonState::kNotReady;
+                                       n.status.daemon.domain_uid = kDomainUid;
+                                     }),
+                                false},
+                      LeaveCase{"channel_still_held", Holding(Moved("a"), 5, kRed), false},
+                      LeaveCase{"fabric_is_forming",
+                                With(Moved("a"),
+                                     [](auto& n) {
+                                       n.status.clique_ids.clear();
+                                       n.status.fabric = FabricState::kForming;
+                                     }),
+                                false},
+                      LeaveCase{"fabric_is_degraded", With(Moved("a"), [](auto& n) { n.status.fabric = FabricState::kDegraded; }),
+                                false},
+                      LeaveCase{"nothing_reported_yet", With(Moved("a"), [](auto& n) { n.reported = false; }), false},
+                      LeaveCase{"still_in_the_clique", Node("a"), false}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(MembersTest, stale_cache_does_not_free_a_slot) {
+  auto domain = Domain();
+  domain.members = {Member(0, "a")};
+  const Nodes fresh = All({Holding(Moved("a"), 5, kRed)});
+  EXPECT_EQ(DecideMembers(CliqueOf(domain, {Moved("a")}), {}, &fresh).members.size(), 1U);
+}
+
+TEST(MembersTest, vanished_node_keeps_its_slot_until_it_counts_as_gone) {
+  auto domain = Domain();
+  domain.members = {Member(3, "a")};
+  const Clique clique = CliqueOf(domain, {});
+  const Nodes nobody;
+  EXPECT_EQ(DecideMembers(clique, {}, &nobody).members.size(), 1U);
+  const auto gone = DecideMembers(clique, {"a"}, &nobody);
+  EXPECT_TRUE(gone.members.empty());
+  EXPECT_EQ(gone.freed, std::vector<int>{3});
+}
+
+TEST(MembersTest, node_that_came_back_meanwhile_is_not_gone) {
+  auto domain = Domain();
+  domain.members = {Member(3, "a")};
+  const Nodes back = All({Assigned("a", 3)});
+  EXPECT_EQ(DecideMembers(CliqueOf(domain, {}), {"a"}, &back).members.size(), 1U);
+}
+
+struct AdmissionCase {
+  const char* name;
+  ImexNode node;
+  bool admitted;
+};
+
+class AdmissionTest : public ::testing::TestWithParam<AdmissionCase> {};
+
+TEST_P(AdmissionTest, admits_only_clean_nodes_of_this_clique) {
+  auto domain = Domain();
+  domain.channels = {Lease(5, kRed)};
+  EXPECT_EQ(DecideMembers(CliqueOf(domain, {GetParam().node}), {}, nullptr).members.size(), GetParam().admitted ? 1U : 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, AdmissionTest,
+    ::testing::Values(
+        AdmissionCase{"clean", Node("a"), true}, AdmissionCase{"holds_what_its_lease_grants", Holding(Node("a"), 5, kRed), true},
+        AdmissionCase{"holds_the_channel_of_another_owner", Holding(Node("a"), 5, kBlue), false},
+        AdmissionCase{"holds_a_channel_without_lease", Holding(Node("a"), 6, kBlue), false},
+        AdmissionCase{"holds_a_channel_of_a_lost_domain", Holding(Node("a"), 6, kBlue, "lost"), false},
+        AdmissionCase{"holds_what_a_lost_domain_granted_alike", Holding(Node("a"), 5, kRed, "lost"), true},
+        AdmissionCase{"fabric_forming", With(Node("a"), [](auto& n) { n.status.fabric = FabricState::kForming; }), false},
+        AdmissionCase{"mixed_cliques", With(Node("a"), [](auto& n) { n.status.clique_ids.push_back("other.2"); }), false},
+        AdmissionCase{"unreported", With(Node("a"), [](auto& n) { n.reported = false; }), false},
+        AdmissionCase{"assigned_elsewhere", With(Node("a"), [](auto& n) { n.domain = DomainAssignment{"other.2", "x", 0}; }),
+                      false},
+        AdmissionCase{"being_deleted", With(Node("a"), [](auto& n) { n.meta.deleting = true; }), false}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(MembersTest, member_of_another_domain_is_not_admitted) {
+  Clique clique = CliqueOf(Domain(), {Node("a")});
+  clique.members_elsewhere = {"a"};
+  EXPECT_TRUE(DecideMembers(clique, {}, nullptr).members.empty());
+}
+
+TEST(AssignmentTest, member_is_assigned_its_slot) {
+  auto domain = Domain();
+  domain.members = {Member(4, "a")};
+  EXPECT_EQ(DesiredAssignment(CliqueOf(domain, {}), Node("a")), (DomainAssignment{kClique, kDomainUid, 4}));
+}
+
+TEST(AssignmentTest, node_that_is_in_keeps_its_domain_while_an_announcement_is_being_withdrawn) {
+  auto domain = Domain();
+  domain.members = {Member(4, "a")};
+  const ImexNode node = Holding(Assigned("a", 4), 9, kBlue);
+  EXPECT_EQ(DesiredAssignment(CliqueOf(domain, {node}), node), node.domain);
+}
+
+TEST(AssignmentTest, returning_member_with_foreign_channels_gets_no_domain) {
+  auto domain = Domain();
+  domain.members = {Member(4, "a")};
+  const ImexNode node = Holding(Node("a"), 9, kBlue);
+  EXPECT_EQ(DesiredAssignment(CliqueOf(domain, {node}), node), std::nullopt);
+}
+
+TEST(AssignmentTest, moved_node_loses_its_domain_only_when_it_holds_nothing_of_it) {
+  auto domain = Domain();
+  domain.members = {Member(4, "a")};
+  domain.channels = {Lease(5, kRed)};
+  ImexNode node = Assigned("a", 4);
+  node.status.clique_ids = {"other.2"};
+  EXPECT_EQ(DesiredAssignment(CliqueOf(domain, {node}), node), std::nullopt);
+  const ImexNode busy = Holding(node, 5, kRed);
+  EXPECT_EQ(DesiredAssignment(CliqueOf(domain, {busy}), busy), node.domain);
+}
+
+TEST(SlotsTextTest, edited_annotation_costs_the_order_only) {
+  EXPECT_EQ(ParseSlots("3,x,,99,-1,3,0", 24), (std::vector<int>{3, 0}));
+  EXPECT_EQ(ParseSlots(FormatSlots({7, 1}), 24), (std::vector<int>{7, 1}));
+}
+
+}  // namespace
+}  // namespace cd::domain

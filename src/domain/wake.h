@@ -1,0 +1,34 @@
+// When the pod of a claim needs a push. A failed Prepare is repeated by the kubelet only 60–90 s later, unless the pod object
+// changes. So a pod whose Prepare may have given up before its node could serve it gets one annotation when the node can.
+#pragma once
+
+#include "src/base/clock.h"
+
+namespace cd::domain {
+
+// Shorter than the 10 s a Prepare waits: one that is still waiting sees the change by itself, and a superfluous push does no
+// harm.
+inline constexpr Duration kPrepareMayHaveFailed{8'000};
+
+enum class WakeState {
+  kWaiting,  // the node cannot serve yet; a Prepare in flight would see it become able
+  kBlocked,  // a Prepare may have failed meanwhile
+  kDone,     // served, or pushed: nothing more to do
+};
+
+struct WakeInput {
+  bool served = false;   // the node can start the claim's containers now
+  bool listed = false;   // the node reports the ComputeDomain's channel: its first pod got through Prepare
+  bool refused = false;  // a refusal stands for this claim
+  bool old = false;      // the claim was allocated before this process began to look: its age is unknown
+  Duration age{0};       // since it was first seen allocated
+};
+
+struct WakeStep {
+  WakeState next = WakeState::kWaiting;
+  bool wake = false;
+};
+
+WakeStep StepWake(WakeState state, const WakeInput& input);
+
+}  // namespace cd::domain

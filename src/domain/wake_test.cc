@@ -1,0 +1,63 @@
+#include "src/domain/wake.h"
+
+#include <gtest/gtest.h>
+
+namespace cd::domain {
+namespace {
+
+constexpr Duration kYoung{1'000};
+constexpr Duration kPastPrepare{9'000};
+
+struct WakeCase {
+  const char* name;
+  WakeState state;
+  WakeInput input;
+  WakeState next;
+  bool wake;
+};
+
+class WakeTest : public ::testing::TestWithParam<WakeCase> {};
+
+TEST_P(WakeTest, step) {
+  const WakeStep step = StepWake(GetParam().state, GetParam().input);
+  EXPECT_EQ(step.next, GetParam().next);
+  EXPECT_EQ(step.wake, GetParam().wake);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, WakeTest,
+    ::testing::Values(
+        WakeCase{"served_at_once_needs_no_push", WakeState::kWaiting, {.served = true, .age = kYoung}, WakeState::kDone, false},
+        WakeCase{"young_claim_waits", WakeState::kWaiting, {.age = kYoung}, WakeState::kWaiting, false},
+        WakeCase{"waited_longer_than_prepare", WakeState::kWaiting, {.age = kPastPrepare}, WakeState::kBlocked, false},
+        WakeCase{
+            "served_after_prepare_gave_up", WakeState::kBlocked, {.served = true, .age = kPastPrepare}, WakeState::kDone, true},
+        WakeCase{"refused_claim_is_blocked_at_once",
+                 WakeState::kWaiting,
+                 {.refused = true, .age = kYoung},
+                 WakeState::kBlocked,
+                 false},
+        WakeCase{"refusal_stands_although_node_is_able",
+                 WakeState::kBlocked,
+                 {.served = true, .refused = true},
+                 WakeState::kBlocked,
+                 false},
+        WakeCase{"refusal_lifted", WakeState::kBlocked, {.served = true, .age = kYoung}, WakeState::kDone, true},
+        WakeCase{"pushed_once_only", WakeState::kDone, {.served = true, .age = kPastPrepare}, WakeState::kDone, false},
+        WakeCase{
+            "running_pod_is_not_pushed_when_its_daemon_recovers", WakeState::kDone, {.listed = true}, WakeState::kDone, false},
+        WakeCase{"old_claim_that_runs_is_left_alone",
+                 WakeState::kWaiting,
+                 {.served = true, .listed = true, .old = true},
+                 WakeState::kDone,
+                 false},
+        WakeCase{"old_claim_that_never_got_through_is_pushed",
+                 WakeState::kWaiting,
+                 {.served = true, .old = true},
+                 WakeState::kDone,
+                 true},
+        WakeCase{"old_claim_on_a_node_that_cannot_serve", WakeState::kWaiting, {.old = true}, WakeState::kBlocked, false}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace cd::domain
