@@ -138,7 +138,7 @@ class CgroupTree:
 
 def _pass_on_controllers(mount: Path, group: Path) -> None:
     """With v2 a cgroup has only the controllers that all above it pass on."""
-    for folder in (mount, *reversed(group.parents)):
+    for folder in reversed(group.parents):
         if not folder.is_relative_to(mount):
             continue
         available = (folder / "cgroup.controllers").read_text().split()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -117,8 +116,8 @@ def component(cluster: Cluster, arguments: argparse.Namespace) -> None:
 
 def logs(cluster: Cluster, arguments: argparse.Namespace) -> None:
     paths = status.logs(cluster, arguments.name)
-    follow = ["--follow"] if arguments.follow else []
-    subprocess.run(["tail", f"--lines={arguments.lines}", *follow, *paths], check=False)
+    follow = ["--follow=name"] if arguments.follow else []
+    os.execvp("tail", ["tail", f"--lines={arguments.lines}", *follow, *map(str, paths)])
 
 
 def show_status(cluster: Cluster, _: argparse.Namespace) -> None:

@@ -10,7 +10,7 @@ from lab import fleet, state, topology
 from lab.cluster import Cluster
 from lab.errors import LabError
 from lab.hardware import Emulator
-from lab.programs import programs
+from lab.programs import folder_of_programs, programs
 from lab.progress import say
 from lab.state import State
 from lab.topology import NodeHardware
@@ -99,6 +99,10 @@ def _emulator_folder(cluster: Cluster, request: Request) -> str:
 
 def _change(cluster: Cluster, current: State, request: Request) -> None:
     """Adds and removes nodes of a lab that is up; refuses other changes."""
+    if not Path(current.programs).exists():
+        current.programs = str(programs())
+    elif Path(current.programs) != folder_of_programs():
+        say("the lab runs programs of other versions than lab/programs now has; `lab down` first")
     if request.feature_gates not in (None, current.feature_gates):
         raise LabError(
             f"the lab is up with --feature-gates={current.feature_gates!r}; "

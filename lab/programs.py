@@ -94,13 +94,17 @@ MODULES = (
 
 def programs() -> Path:
     """The folder with all programs, built now if need be."""
-    keys = [_key(module) for module in MODULES]
-    folder = cache_root() / "bin" / hashlib.sha256("".join(keys).encode()).hexdigest()[:16]
+    folder = folder_of_programs()
     if not folder.exists():
         with _lock():
-            built = [_built(module, key) for module, key in zip(MODULES, keys, strict=True)]
-            _collect(built, folder)
+            _collect([_built(module) for module in MODULES], folder)
     return folder
+
+
+def folder_of_programs() -> Path:
+    """Where the programs are once they are built from the present sources."""
+    keys = "".join(_key(module) for module in MODULES)
+    return cache_root() / "bin" / hashlib.sha256(keys.encode()).hexdigest()[:16]
 
 
 @contextmanager
@@ -121,8 +125,8 @@ def _key(module: Module) -> str:
     return digest.hexdigest()[:16]
 
 
-def _built(module: Module, key: str) -> Path:
-    target = cache_root() / "built" / f"{module.folder}-{key}"
+def _built(module: Module) -> Path:
+    target = cache_root() / "built" / f"{module.folder}-{_key(module)}"
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -170,6 +174,8 @@ def _run_build(name: str, command: list[str], source: Path, env: Mapping[str, st
 
 def _collect(built: list[Path], folder: Path) -> None:
     """One folder with everything, to put on PATH and into the nodes."""
+    if folder.exists():
+        return  # made by the build that we waited for
     fresh = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
