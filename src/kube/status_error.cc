@@ -94,7 +94,7 @@ Error StatusError(const json& status, int http_code) {
   return error;
 }
 
-Error StatusError(std::string_view body, int http_code) {
+Error AnswerError(std::string_view body, int http_code) {
   return StatusError(json::parse(body.begin(), body.end(), nullptr, false), http_code);
 }
 

@@ -10,6 +10,7 @@ namespace cd::kube {
 
 // `status` may be anything the server sent (HTML of a proxy, null); `http_code` decides when it says no reason.
 Error StatusError(const nlohmann::json& status, int http_code);
-Error StatusError(std::string_view body, int http_code);
+// The same for a body as it came.
+Error AnswerError(std::string_view body, int http_code);
 
 }  // namespace cd::kube
