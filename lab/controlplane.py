@@ -61,7 +61,17 @@ class ControlPlane:
 
     def environment(self) -> dict[str, str]:
         """What `lab exec` adds for programs that talk to the cluster."""
-        return {"KUBECONFIG": str(self.admin_kubeconfig), "PATH": f"{self.programs}:{PATH}"}
+        clients = self.folder / "clients"
+        return {
+            "KUBECONFIG": str(self.admin_kubeconfig),
+            "PATH": f"{self.programs}:{PATH}",
+            # All labs have one address, by which kubectl and helm name what they
+            # cache: what one lab's API server serves must not be taken for another's.
+            "KUBECACHEDIR": str(clients / "kubectl"),
+            "HELM_CACHE_HOME": str(clients / "helm-cache"),
+            "HELM_CONFIG_HOME": str(clients / "helm-config"),
+            "HELM_DATA_HOME": str(clients / "helm-data"),
+        }
 
     def start_network(self) -> Namespaces:
         process, started = self._holder().ensure()

@@ -27,7 +27,7 @@ EMULATOR = CHECKOUT / "build" / "release" / "emulator"
 
 FOLDERS = [
     IDENTITY.state_root,
-    *map(Path, ("/etc", "/opt", "/run", "/tmp", "/usr/libexec", "/var/lib", "/var/log")),
+    *map(Path, ("/etc", "/opt", "/run", "/usr/libexec", "/var/lib", "/var/log")),
 ]
 OF_A_LAB = rf"kube|cni|containerd|cdi|nri|runc|mnnvl|nvidia|/pods|{IDENTITY.name}"
 
@@ -170,6 +170,11 @@ def test_programs_in_the_control_planes_network_find_the_cluster(running: None) 
     done = lab("exec", "sh", "-c", 'kubectl --kubeconfig "$KUBECONFIG" get --raw /readyz')
     assert done.stdout == "ok"
     assert lab("exec", "sh", "-c", "exit 7", check=False).returncode == 7
+
+
+def test_clients_keep_what_they_cache_in_the_lab(running: None) -> None:
+    kubectl("get", "nodes")
+    assert (IDENTITY.state / "control" / "clients" / "kubectl" / "discovery").is_dir()
 
 
 def test_the_machines_network_does_not_reach_the_cluster(running: None) -> None:
