@@ -64,21 +64,19 @@ Result<Startup> Prepare(const Config& config, const Arguments& arguments) {
   if (!checked) return tl::unexpected(checked.error());
   const auto nodes = ReadFile(config.node_file);
   if (!nodes) return Fail("Failed to read node configuration file " + config.node_file + ": " + nodes.error().message);
-  Startup startup{config, ParseNodeMap(*nodes), {}, "NO_GPU", arguments.gpu, NodeDirectory()};
-  if (arguments.gpu) {
-    const auto node = ReadNodeState(startup.node_directory);
-    if (!node) return Fail("No GPU driver: " + node.error().message);
-    startup.version = node->imex_version;
-  }
+  const NodeMap map = ParseNodeMap(*nodes);
   const std::vector<std::string> addresses =
       config.bind_ip.empty() ? InterfaceAddresses() : std::vector<std::string>{config.bind_ip};
-  const auto own = FindOwnEntry(startup.map, addresses, Resolve);
+  const auto own = FindOwnEntry(map, addresses, Resolve);
   if (!own) {
     return Fail("No matching network interface found for any IP addresses in the node configuration file " + config.node_file +
                 ".");
   }
-  startup.own = *own;
-  return startup;
+  const std::string directory = NodeDirectory();
+  if (!arguments.gpu) return Startup{config, map, *own, "NO_GPU", false, directory};
+  const auto node = ReadNodeState(directory);
+  if (!node) return Fail("No GPU driver: " + node.error().message);
+  return Startup{config, map, *own, node->imex_version, true, directory};
 }
 
 void LogOptionsInForce(Log& log, const Startup& startup) {
