@@ -48,6 +48,21 @@ bool Paged(const PendingCall& call) {
   return call.request.query.contains("continue");
 }
 
+Error ErrorOf(const HttpResponse& answer) {
+  Error error = AnswerError(answer.body, answer.status);
+  if (answer.retry_after) error.retry_after = answer.retry_after;
+  return error;
+}
+
+// A JSON patch that cannot be applied is answered by a bare 422, whichever operation failed. When it began with a `test` that is
+// what failed, as far as a caller can act on it: the object is not what it thought.
+Error PatchErrorOf(const HttpResponse& answer, const ApiRequest& request) {
+  Error error = ErrorOf(answer);
+  const bool tested = request.verb == Verb::kPatch && request.patch_type == PatchType::kJson && request.safe_to_repeat;
+  if (!tested || answer.status != 422 || HasCauses(answer.body)) return error;
+  return Annotate(Error{ErrorCode::kConflict, std::move(error.message)}, "the object is not as the patch's test says");
+}
+
 }  // namespace
 
 class RestClient::Impl : public std::enable_shared_from_this<Impl> {
@@ -122,9 +137,7 @@ void RestClient::Impl::OnAnswer(PendingCall& call, Result<HttpResponse> answer) 
   if (!answer) return OnError(call, std::move(answer.error()));
   LogWarnings(*answer);
   if (answer->status >= 300) {
-    Error error = AnswerError(answer->body, answer->status);
-    if (answer->retry_after) error.retry_after = answer->retry_after;
-    return OnError(call, std::move(error));
+    return OnError(call, PatchErrorOf(*answer, call.request));
   }
   const std::size_t size = answer->body.size();
   json body = json::parse(answer->body, nullptr, false);
@@ -247,8 +260,7 @@ class RestClient::Impl::Stream final : public WatchStream {
       if (!answer) return End(Fail(std::move(answer.error())));
       impl.LogWarnings(*answer);
       if (answer->status < 300) return End({});
-      Error error = AnswerError(answer->body, answer->status);
-      if (answer->retry_after) error.retry_after = answer->retry_after;
+      Error error = ErrorOf(*answer);
       if (error.code == ErrorCode::kUnauthorized) impl.tokens_.Refused(token);
       End(Fail(std::move(error)));
     }

@@ -70,8 +70,6 @@ ErrorCode CodeOf(const json& status, int http_code) {
   for (const json& cause : causes.is_array() ? causes : json::array()) {
     // The server's cache has not reached our version yet: like one that is too old, only a read without version helps.
     if (Text(cause, "reason") == "ResourceVersionTooLarge") return ErrorCode::kExpired;
-    // A JSON patch whose `test` did not hold is answered as 422 without a reason of its own.
-    if (http_code == 422 && Text(cause, "message").find("test failed") != std::string_view::npos) return ErrorCode::kConflict;
   }
   const std::string_view reason = Text(status, "reason");
   const auto known = std::find_if(kReasons.begin(), kReasons.end(), [&](const auto& entry) { return entry.first == reason; });
@@ -96,6 +94,11 @@ Error StatusError(const json& status, int http_code) {
 
 Error AnswerError(std::string_view body, int http_code) {
   return StatusError(json::parse(body.begin(), body.end(), nullptr, false), http_code);
+}
+
+bool HasCauses(std::string_view body) {
+  const json status = json::parse(body.begin(), body.end(), nullptr, false);
+  return !Member(Member(status, "details"), "causes").empty();
 }
 
 }  // namespace cd::kube

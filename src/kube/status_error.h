@@ -12,5 +12,7 @@ namespace cd::kube {
 Error StatusError(const nlohmann::json& status, int http_code);
 // The same for a body as it came.
 Error AnswerError(std::string_view body, int http_code);
+// It names the fields that are wrong, as validation does.
+bool HasCauses(std::string_view body);
 
 }  // namespace cd::kube
