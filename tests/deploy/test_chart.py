@@ -173,7 +173,7 @@ def test_crds_are_installed_but_never_deleted_by_helm(helm: Helm, objects: list[
     ('controler={"replicas":3}', "controler"),
     ('kubeletPlugin.slot=4', "slot"),
     ('kubeletPlugin.slots=0', "/kubeletPlugin/slots"),
-    ('kubeletPlugin.slots=1000', "/kubeletPlugin/slots"),
+    ('kubeletPlugin.slots=101', "/kubeletPlugin/slots"),
     ('kubeletPlugin.deviceMode="many"', "/kubeletPlugin/deviceMode"),
     ('controller.replicas=0', "/controller/replicas"),
     ('controller.healthPort=80', "/controller/healthPort"),
