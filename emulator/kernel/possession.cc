@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <memory>
 #include <sstream>
 
@@ -17,6 +19,8 @@
 
 namespace emu::kernel {
 namespace {
+
+constexpr int kProbeTimeoutMs = 5000;
 
 // Opens `path` inside the root directory of `pid`; no symbolic link leads out of it.
 UniqueFd OpenInRootOf(pid_t pid, const std::string& path) {
@@ -47,6 +51,21 @@ bool ModeGrants(const struct stat& node, const Caller& caller) {
     if (::write(report, &verdict, 1) != 1) ::_exit(EPIPE);
   }
   ::_exit(0);
+}
+
+// All the child says. A child that got stuck (its cgroup may be frozen) is killed, and its silence is no permission.
+std::string ReadVerdicts(const UniqueFd& reader, pid_t child) {
+  std::string verdicts;
+  char buffer[256];
+  pollfd waiting{reader.get(), POLLIN, 0};
+  while (true) {
+    const int ready = ::poll(&waiting, 1, kProbeTimeoutMs);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) ::kill(child, SIGKILL);
+    const ssize_t n = ready > 0 ? ::read(reader.get(), buffer, sizeof buffer) : 0;
+    if (n <= 0) return verdicts;
+    verdicts.append(buffer, static_cast<size_t>(n));
+  }
 }
 
 std::vector<std::string> Split(const std::string& text, char separator) {
@@ -172,9 +191,7 @@ Result<std::vector<unsigned>> CgroupProbe::Granted(const Caller& caller, unsigne
   if (child < 0) return FailErrno("cannot fork");
   if (child == 0) ProbeInChild(*procs, nodes, writer.get());
   writer.Close();
-  std::string verdicts;
-  char buffer[256];
-  for (ssize_t n; (n = ::read(reader.get(), buffer, sizeof buffer)) > 0;) verdicts.append(buffer, static_cast<size_t>(n));
+  const std::string verdicts = ReadVerdicts(reader, child);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
