@@ -1,0 +1,171 @@
+#include "src/controller/cluster.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "src/api/claim_template.h"
+
+namespace cd::controller {
+
+using api::ImexDomain;
+using api::ImexNode;
+using api::ObjectMeta;
+using api::ObjectRef;
+using kube::CallAndWait;
+using nlohmann::json;
+
+namespace {
+
+domain::Liveness LivenessOf(const ObjectMeta& meta, const std::string& uid) {
+  if (meta.uid != uid) return domain::Liveness::kGone;
+  return meta.deleting ? domain::Liveness::kDeleting : domain::Liveness::kLive;
+}
+
+Status IgnoreNotFound(const Result<json>& answer) {
+  if (answer || answer.error().code == ErrorCode::kNotFound) return {};
+  return Fail(answer.error());
+}
+
+// Feeds an answer back. One that cannot be decoded is no failure of the write: the watch will bring the object.
+template <typename T, typename Decode>
+Status Learn(World& world, const Result<json>& answer, Decode decode) {
+  if (!answer) return Fail(answer.error());
+  if (auto object = decode(*answer)) world.Put(std::make_shared<const T>(*std::move(object)), Source::kWrite);
+  return {};
+}
+
+}  // namespace
+
+Result<domain::Liveness> Cluster::ReadLiveness(const ObjectRef& compute_domain) {
+  const auto answer = CallAndWait(client_, kube::Get(api::kComputeDomains, {compute_domain.ns, compute_domain.name}));
+  if (!answer) {
+    if (answer.error().code == ErrorCode::kNotFound) return domain::Liveness::kGone;
+    return Fail(Annotate(answer.error(), "read ComputeDomain " + compute_domain.ns + "/" + compute_domain.name));
+  }
+  const auto meta = api::DecodeMeta(*answer);
+  if (!meta) return Fail(meta.error());
+  return LivenessOf(*meta, compute_domain.uid);
+}
+
+Result<domain::Liveness> Cluster::LookUpLiveness(const LookUp& look_up) {
+  const auto answer = CallAndWait(client_, kube::List(api::kComputeDomains, look_up.ns));
+  if (!answer) return Fail(Annotate(answer.error(), "list ComputeDomains of namespace " + look_up.ns));
+  for (const json& item : answer->value("items", json::array())) {
+    const auto meta = api::DecodeMeta(item);
+    if (meta && meta->uid == look_up.uid) return LivenessOf(*meta, look_up.uid);
+  }
+  return domain::Liveness::kGone;
+}
+
+Result<domain::Nodes> Cluster::ListNodes() {
+  const auto answer = CallAndWait(client_, kube::List(api::kImexNodes));
+  if (!answer) return Fail(Annotate(answer.error(), "list IMEXNodes"));
+  domain::Nodes nodes;
+  for (const json& item : answer->value("items", json::array())) {
+    auto node = api::DecodeImexNode(item);
+    if (!node) return Fail(node.error());
+    nodes.push_back(std::make_shared<const ImexNode>(*std::move(node)));
+  }
+  std::sort(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) { return a->meta.name < b->meta.name; });
+  return nodes;
+}
+
+Result<bool> Cluster::NodeExists(const std::string& name) {
+  const auto answer = CallAndWait(client_, kube::Get(api::kNodes, {"", name}));
+  if (answer) return true;
+  if (answer.error().code == ErrorCode::kNotFound) return false;
+  return Fail(Annotate(answer.error(), "read Node " + name));
+}
+
+Result<std::optional<ObjectMeta>> Cluster::ReadTemplate(const api::ObjectKey& key) {
+  const auto answer = CallAndWait(client_, kube::Get(api::kResourceClaimTemplates, key));
+  if (!answer) {
+    if (answer.error().code == ErrorCode::kNotFound) return std::optional<ObjectMeta>();
+    return Fail(Annotate(answer.error(), "read ResourceClaimTemplate " + key.ns + "/" + key.name));
+  }
+  auto meta = api::DecodeMeta(*answer);
+  if (!meta) return Fail(meta.error());
+  return std::optional<ObjectMeta>(*std::move(meta));
+}
+
+Status Cluster::Write(const ImexDomain& domain) {
+  const json object = api::EncodeImexDomain(domain);
+  const bool create = domain.meta.resource_version.empty();
+  const auto answer =
+      CallAndWait(client_, create ? kube::Create(api::kImexDomains, "", object) : kube::Update(api::kImexDomains, object));
+  return Learn<ImexDomain>(world_, answer, api::DecodeImexDomain);
+}
+
+Status Cluster::Remove(const ImexDomain& domain) {
+  if (!domain.meta.deleting) {
+    // Nobody may have entered since the list that found it empty: hence the version.
+    const auto deleted =
+        CallAndWait(client_, kube::Delete(api::kImexDomains, domain.meta.Key(), domain.meta.uid, domain.meta.resource_version));
+    if (auto ok = IgnoreNotFound(deleted); !ok) return ok;
+  }
+  if (!domain.meta.HasFinalizer(api::kFinalizer)) return {};
+  return RemoveFinalizer(domain.meta, api::kImexDomains);
+}
+
+Status Cluster::WriteNodeSpec(const ImexNode& node, const std::optional<api::DomainAssignment>& domain,
+                              const std::vector<api::Refusal>& refusals) {
+  ImexNode wanted = node;
+  wanted.domain = domain;
+  wanted.refusals = refusals;
+  const json encoded = api::EncodeImexNode(wanted);
+  // The plugin writes status all the time, so no version is demanded; nobody else writes spec.
+  const json patch = {{"metadata", {{"uid", node.meta.uid}}},
+                      {"spec",
+                       {{"domain", encoded["spec"].value("domain", json(nullptr))},
+                        {"refusals", encoded["spec"].value("refusals", json(nullptr))}}}};
+  return Learn<ImexNode>(world_, CallAndWait(client_, kube::MergePatch(api::kImexNodes, node.meta.Key(), patch)),
+                         api::DecodeImexNode);
+}
+
+Status Cluster::AddFinalizer(const api::ComputeDomain& cd) {
+  json patch = json::array({{{"op", "test"}, {"path", "/metadata/uid"}, {"value", cd.meta.uid}}});
+  if (cd.meta.finalizers.empty()) {
+    // `add` would replace a list that somebody else began meanwhile.
+    patch.push_back({{"op", "test"}, {"path", "/metadata/resourceVersion"}, {"value", cd.meta.resource_version}});
+    patch.push_back({{"op", "add"}, {"path", "/metadata/finalizers"}, {"value", {api::kFinalizer}}});
+  } else {
+    patch.push_back({{"op", "add"}, {"path", "/metadata/finalizers/-"}, {"value", api::kFinalizer}});
+  }
+  const auto answer = CallAndWait(client_, kube::JsonPatch(api::kComputeDomains, cd.meta.Key(), patch));
+  return Learn<api::ComputeDomain>(world_, answer, api::DecodeComputeDomain);
+}
+
+Status Cluster::RemoveFinalizer(const ObjectMeta& meta, const api::ResourceType& type) {
+  const auto it = std::find(meta.finalizers.begin(), meta.finalizers.end(), api::kFinalizer);
+  const std::string path = "/metadata/finalizers/" + std::to_string(it - meta.finalizers.begin());
+  const json patch = json::array({{{"op", "test"}, {"path", "/metadata/uid"}, {"value", meta.uid}},
+                                  {{"op", "test"}, {"path", path}, {"value", api::kFinalizer}},
+                                  {{"op", "remove"}, {"path", path}}});
+  return IgnoreNotFound(CallAndWait(client_, kube::JsonPatch(type, meta.Key(), patch)));
+}
+
+Status Cluster::CreateTemplate(const api::ComputeDomain& cd) {
+  const auto answer = CallAndWait(client_, kube::Create(api::kResourceClaimTemplates, cd.meta.ns, api::EncodeClaimTemplate(cd)));
+  return Learn<ClaimTemplate>(world_, answer, DecodeClaimTemplate);
+}
+
+Status Cluster::DeleteTemplate(const api::ObjectKey& key, const std::string& uid) {
+  return IgnoreNotFound(CallAndWait(client_, kube::Delete(api::kResourceClaimTemplates, key, uid)));
+}
+
+Status Cluster::WriteStatus(const api::ComputeDomain& cd, const api::ComputeDomainStatus& status) {
+  const json patch = {{"metadata", {{"uid", cd.meta.uid}}}, {"status", api::EncodeComputeDomainStatus(status)}};
+  const auto answer = CallAndWait(client_, kube::MergePatch(api::kComputeDomains, cd.meta.Key(), patch, "status"));
+  if (!answer && answer.error().code == ErrorCode::kNotFound) return {};
+  return Learn<api::ComputeDomain>(world_, answer, api::DecodeComputeDomain);
+}
+
+Status Cluster::Wake(const ObjectRef& pod, const std::string& now) {
+  const json patch = {{"metadata", {{"uid", pod.uid}, {"annotations", {{api::kWakeAnnotation, now}}}}}};
+  const auto answer = CallAndWait(client_, kube::MergePatch(api::kPods, {pod.ns, pod.name}, patch));
+  // A conflict is another pod under the name of one that is gone.
+  if (!answer && answer.error().code == ErrorCode::kConflict) return {};
+  return IgnoreNotFound(answer);
+}
+
+}  // namespace cd::controller

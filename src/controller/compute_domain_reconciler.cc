@@ -1,0 +1,142 @@
+#include "src/controller/compute_domain_reconciler.h"
+
+#include "src/base/log.h"
+
+namespace cd::controller {
+
+namespace {
+
+// Templates of other people are not watched; one that is in the way is read again now and then.
+constexpr Duration kForeignTemplateInterval{30'000};
+
+std::string KeyOf(const api::ObjectKey& key) {
+  return "cd/" + key.ns + "/" + key.name;
+}
+
+}  // namespace
+
+ComputeDomainDecision ComputeDomainReconciler::Decide(ComputeDomainSnapshot& snapshot, Memory& memory) const {
+  const SteadyTime now = clock_.Now();
+  snapshot.now = FormatTime(clock_.WallNow());
+  if (memory.last_write) snapshot.since_write = now - *memory.last_write;
+  if (memory.differs_since) snapshot.since_change = now - *memory.differs_since;
+  if (!snapshot.claim_template.exists && memory.foreign) {
+    snapshot.claim_template.exists = true;
+    snapshot.claim_template.owner = memory.foreign->owner;
+  }
+  const ComputeDomainDecision decision = DecideComputeDomain(snapshot);
+  if (!decision.differs) {
+    memory.differs_since.reset();
+  } else if (!memory.differs_since) {
+    memory.differs_since = now;
+  }
+  return decision;
+}
+
+Status ComputeDomainReconciler::Reconcile(const api::ObjectKey& key) {
+  // Finalizer, template, status: each answer is in the next snapshot.
+  constexpr int kMaxRounds = 6;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    auto snapshot = world_.SnapshotComputeDomain(key);
+    if (!snapshot) {
+      memory_.erase(key);
+      return {};
+    }
+    Memory& memory = memory_[key];
+    if (memory.uid != snapshot->cd->meta.uid) {
+      memory = Memory();
+      memory.uid = snapshot->cd->meta.uid;
+    }
+    if (memory.foreign && clock_.Now() >= memory.foreign->next_read) {
+      if (auto ok = ReadForeignTemplate(*snapshot, memory); !ok) return ok;
+    }
+    const ComputeDomainDecision decision = Decide(*snapshot, memory);
+    if (snapshot->cd->meta.deleting) return Finish(*snapshot, decision, memory);
+    Status done;
+    if (decision.add_finalizer) {
+      done = cluster_.AddFinalizer(*snapshot->cd);
+    } else if (decision.create_template) {
+      done = CreateTemplate(*snapshot, memory);
+    } else if (decision.status) {
+      done = WriteStatus(*snapshot, decision, memory);
+    } else {
+      if (decision.status_due) queue_.AddAfter(KeyOf(key), *decision.status_due);
+      return {};
+    }
+    if (!done) return done;
+  }
+  return Fail(ErrorCode::kFailedPrecondition, "ComputeDomain changes faster than it can be served");
+}
+
+Status ComputeDomainReconciler::CreateTemplate(const ComputeDomainSnapshot& snapshot, Memory& memory) {
+  const Status created = cluster_.CreateTemplate(*snapshot.cd);
+  if (created) {
+    LogInfo("ResourceClaimTemplate created", {{"computeDomain", snapshot.cd->meta.ns + "/" + snapshot.cd->meta.name},
+                                              {"template", snapshot.cd->claim_template_name}});
+    return {};
+  }
+  if (created.error().code != ErrorCode::kAlreadyExists) return Fail(Annotate(created.error(), "create ResourceClaimTemplate"));
+  return ReadForeignTemplate(snapshot, memory);
+}
+
+Status ComputeDomainReconciler::ReadForeignTemplate(const ComputeDomainSnapshot& snapshot, Memory& memory) {
+  const api::ObjectKey key{snapshot.cd->meta.ns, snapshot.cd->claim_template_name};
+  const auto found = cluster_.ReadTemplate(key);
+  if (!found) return Fail(found.error());
+  memory.foreign.reset();
+  if (!*found) return {};
+  // Ours from a life of this process before: the cache was behind.
+  const auto label = (*found)->labels.find(api::kComputeDomainLabel);
+  if (label != (*found)->labels.end() && label->second == snapshot.cd->meta.uid) {
+    world_.Put(std::make_shared<const ClaimTemplate>(ClaimTemplate{**found}), Source::kWrite);
+    return {};
+  }
+  memory.foreign = ForeignTemplate{key.name, OwnerOf(**found), clock_.Now() + kForeignTemplateInterval};
+  queue_.AddAfter(KeyOf(snapshot.cd->meta.Key()), kForeignTemplateInterval);
+  LogWarning("ResourceClaimTemplate of somebody else is left alone",
+             {{"computeDomain", snapshot.cd->meta.ns + "/" + snapshot.cd->meta.name},
+              {"template", key.name},
+              {"owner", memory.foreign->owner}});
+  return {};
+}
+
+std::string ComputeDomainReconciler::OwnerOf(const api::ObjectMeta& claim_template) const {
+  for (const api::OwnerReference& owner : claim_template.owners) {
+    return owner.kind + " " + claim_template.ns + "/" + owner.name;
+  }
+  const auto label = claim_template.labels.find(api::kComputeDomainLabel);
+  if (label != claim_template.labels.end()) return world_.NameOfComputeDomain(label->second);
+  return "somebody who set no owner reference";
+}
+
+Status ComputeDomainReconciler::WriteStatus(const ComputeDomainSnapshot& snapshot, const ComputeDomainDecision& decision,
+                                            Memory& memory) {
+  if (auto ok = cluster_.WriteStatus(*snapshot.cd, *decision.status); !ok)
+    return Fail(Annotate(ok.error(), "write status of ComputeDomain"));
+  memory.last_write = clock_.Now();
+  memory.differs_since.reset();
+  return {};
+}
+
+// Nothing here waits for nodes: an unreachable one must not keep a namespace from being deleted.
+Status ComputeDomainReconciler::Finish(const ComputeDomainSnapshot& snapshot, const ComputeDomainDecision& decision,
+                                       Memory& memory) {
+  const api::ObjectMeta& meta = snapshot.cd->meta;
+  if (!decision.remove_finalizer || memory.finalizer_removed) return {};
+  if (decision.delete_template && !memory.template_deleted) {
+    const api::ObjectKey key{meta.ns, snapshot.cd->claim_template_name};
+    if (auto ok = cluster_.DeleteTemplate(key, snapshot.claim_template.uid); !ok) {
+      return Fail(Annotate(ok.error(), "delete ResourceClaimTemplate"));
+    }
+    memory.template_deleted = true;
+  }
+  for (const std::string& name : decision.drain) {
+    if (auto ok = domains_.Reconcile(name); !ok) return ok;
+  }
+  if (auto ok = cluster_.RemoveFinalizer(meta, api::kComputeDomains); !ok) return Fail(Annotate(ok.error(), "remove finalizer"));
+  memory.finalizer_removed = true;
+  LogInfo("ComputeDomain is released", {{"computeDomain", meta.ns + "/" + meta.name}, {"uid", meta.uid}});
+  return {};
+}
+
+}  // namespace cd::controller

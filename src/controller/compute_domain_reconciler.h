@@ -1,0 +1,52 @@
+// Serves one ComputeDomain: finalizer, ResourceClaimTemplate, status, and the clean-up when it is deleted.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "src/controller/cluster.h"
+#include "src/controller/domain_reconciler.h"
+
+namespace cd::controller {
+
+// Worker's thread only.
+class ComputeDomainReconciler {
+ public:
+  ComputeDomainReconciler(World& world, Cluster& cluster, DomainReconciler& domains, kube::WorkQueue& queue, const Clock& clock)
+      : world_(world), cluster_(cluster), domains_(domains), queue_(queue), clock_(clock) {}
+
+  Status Reconcile(const api::ObjectKey& key);
+
+ private:
+  struct ForeignTemplate {
+    std::string name;
+    std::string owner;
+    SteadyTime next_read;
+  };
+  // What is known of one ComputeDomain beside the API. Lost at a restart, which costs a write at most.
+  struct Memory {
+    std::string uid;
+    bool template_deleted = false;
+    bool finalizer_removed = false;
+    std::optional<SteadyTime> last_write;
+    std::optional<SteadyTime> differs_since;
+    std::optional<ForeignTemplate> foreign;
+  };
+
+  ComputeDomainDecision Decide(ComputeDomainSnapshot& snapshot, Memory& memory) const;
+  Status CreateTemplate(const ComputeDomainSnapshot& snapshot, Memory& memory);
+  Status ReadForeignTemplate(const ComputeDomainSnapshot& snapshot, Memory& memory);
+  Status WriteStatus(const ComputeDomainSnapshot& snapshot, const ComputeDomainDecision& decision, Memory& memory);
+  Status Finish(const ComputeDomainSnapshot& snapshot, const ComputeDomainDecision& decision, Memory& memory);
+  std::string OwnerOf(const api::ObjectMeta& claim_template) const;
+
+  World& world_;
+  Cluster& cluster_;
+  DomainReconciler& domains_;
+  kube::WorkQueue& queue_;
+  const Clock& clock_;
+  std::map<api::ObjectKey, Memory> memory_;
+};
+
+}  // namespace cd::controller

@@ -1,0 +1,38 @@
+// The controller: informers feed a World, one worker turns it into writes.
+#pragma once
+
+#include <memory>
+
+#include "src/base/executor.h"
+#include "src/kube/client.h"
+
+namespace cd::controller {
+
+struct ControllerOptions {
+  Duration gone_after{15 * 60 * 1'000};  // a Node absent for that long took its processes with it
+  std::uint64_t seed = 0;                // spreads the informers' reconnects
+};
+
+class Controller {
+ public:
+  // `client`'s executor is `loop`. Both outlive the controller.
+  Controller(kube::ApiClient& client, Executor& loop, ControllerOptions options);
+  // Loop's thread (or while it does not run), after RunWorker has returned.
+  ~Controller();
+
+  // Loop's thread, once.
+  void StartInformers();
+  // Any thread: every informer has seen a full list.
+  bool Synced() const;
+
+  // A thread of its own: waits for the caches, then works until Stop. Call it only while leading.
+  void RunWorker();
+  // Any thread. The request under way is finished, nothing new begins.
+  void Stop();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cd::controller

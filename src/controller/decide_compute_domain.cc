@@ -1,0 +1,85 @@
+#include "src/controller/decide_compute_domain.h"
+
+#include <algorithm>
+
+#include "src/domain/acceptance.h"
+
+namespace cd::controller {
+
+using domain::Urgency;
+
+namespace {
+
+// Between two writes of one status.
+constexpr Duration kStatusInterval{2'000};
+// Pods that start together are seen within a fraction of this.
+constexpr Duration kGatherGrowth{200};
+// Pods of one workload end over seconds, and often their ComputeDomain follows.
+constexpr Duration kGatherShrink{2'000};
+
+Duration Gather(Urgency urgency) {
+  switch (urgency) {
+    case Urgency::kSoon:
+      return kGatherGrowth;
+    case Urgency::kLater:
+      return kGatherShrink;
+    case Urgency::kNothing:
+    case Urgency::kAtOnce:
+      break;
+  }
+  return Duration{0};
+}
+
+void DecideStatus(const ComputeDomainSnapshot& in, ComputeDomainDecision& out) {
+  domain::StatusInput input{*in.cd, domain::WhyNotAccepted(*in.cd), std::nullopt, in.nodes, in.reports, in.domains, in.now};
+  const TemplateView& t = in.claim_template;
+  if (t.exists && !t.ours) {
+    input.template_conflict = "spec.channel.resourceClaimTemplate.name: ResourceClaimTemplate " + in.cd->claim_template_name +
+                              " exists already and belongs to " + t.owner +
+                              "; it is left alone: delete it, or create the ComputeDomain anew with another name";
+  }
+  const api::ComputeDomainStatus wanted = domain::Summarize(input);
+  const api::ComputeDomainStatus& written = in.written ? *in.written : in.cd->status;
+  const Urgency urgency = domain::UrgencyOf(written, wanted);
+  if (urgency == Urgency::kNothing) return;
+  out.differs = true;
+  const Duration gathered = in.since_change.value_or(Duration{0});
+  const Duration quiet = in.since_write.value_or(kStatusInterval);
+  // Acceptance is never held back by an earlier write: there is at most one, and somebody waits for it.
+  const Duration interval = urgency == Urgency::kAtOnce ? Duration{0} : kStatusInterval;
+  const Duration due = std::max(Gather(urgency) - gathered, interval - quiet);
+  if (due <= Duration{0}) {
+    out.status = wanted;
+  } else {
+    out.status_due = due;
+  }
+}
+
+bool LeasesActively(const api::ImexDomain& domain, const std::string& uid) {
+  return std::any_of(domain.channels.begin(), domain.channels.end(), [&](const api::ChannelLease& lease) {
+    return lease.compute_domain.uid == uid && lease.state == api::LeaseState::kActive;
+  });
+}
+
+}  // namespace
+
+ComputeDomainDecision DecideComputeDomain(const ComputeDomainSnapshot& in) {
+  ComputeDomainDecision out;
+  const bool ours = in.cd->meta.HasFinalizer(api::kFinalizer);
+  if (in.cd->meta.deleting) {
+    if (!ours) return out;
+    out.delete_template = in.claim_template.exists && in.claim_template.ours;
+    for (const auto& [name, domain] : in.domains) {
+      if (LeasesActively(*domain, in.cd->meta.uid)) out.drain.push_back(name);
+    }
+    out.remove_finalizer = true;
+    return out;
+  }
+  out.add_finalizer = !ours;
+  // A ComputeDomain that cannot be served gets no template, so that no pod starts and then waits: it stays Pending, and says so.
+  out.create_template = !in.claim_template.exists && !domain::WhyNotAccepted(*in.cd);
+  DecideStatus(in, out);
+  return out;
+}
+
+}  // namespace cd::controller

@@ -1,0 +1,53 @@
+// One step of a ComputeDomain: finalizer, ResourceClaimTemplate, status, deletion. Pure.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/clock.h"
+#include "src/domain/cd_status.h"
+
+namespace cd::controller {
+
+// The ResourceClaimTemplate of the name the ComputeDomain gives, as far as it is known.
+struct TemplateView {
+  bool exists = false;
+  bool ours = false;  // it carries this ComputeDomain's UID
+  std::string uid;
+  std::string resource_version;
+  std::string owner;  // when not ours: whose it is, for people
+};
+
+struct ComputeDomainSnapshot {
+  std::shared_ptr<const api::ComputeDomain> cd;
+  TemplateView claim_template;
+  // See StatusInput.
+  std::vector<std::string> nodes;
+  domain::Nodes reports;
+  std::map<std::string, domain::DomainPtr> domains;
+  std::string now;
+  // Status as last written by this process where the cache may be behind it; else cd->status.
+  std::optional<api::ComputeDomainStatus> written;
+  // Time since the last status write of this process; nullopt: none yet.
+  std::optional<Duration> since_write;
+  // Time since the wish to write first differed from what is written; nullopt: it does not.
+  std::optional<Duration> since_change;
+};
+
+struct ComputeDomainDecision {
+  bool add_finalizer = false;
+  bool create_template = false;
+  bool delete_template = false;
+  std::vector<std::string> drain;  // IMEXDomains that must be reconciled before the finalizer goes
+  bool remove_finalizer = false;
+  std::optional<api::ComputeDomainStatus> status;  // write now
+  std::optional<Duration> status_due;              // or look again after
+  bool differs = false;                            // the wish differs from what is written
+};
+
+// Writes are made in the order of the fields; the status may be decided anew after the template was tried.
+ComputeDomainDecision DecideComputeDomain(const ComputeDomainSnapshot& snapshot);
+
+}  // namespace cd::controller

@@ -1,0 +1,115 @@
+#include "src/controller/decide_node.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/domain/cd_status.h"
+#include "src/domain/members.h"
+
+namespace cd::controller {
+
+using api::ChannelLease;
+using api::DomainAssignment;
+using api::ImexNode;
+using api::LeaseState;
+using api::Refusal;
+using domain::Demand;
+using domain::Verdict;
+using domain::WakeState;
+
+namespace {
+
+std::optional<DomainAssignment> Assignment(const NodeSnapshot& in) {
+  // Its IMEXDomain was lost: the rebuilt one takes members and indexes from these assignments.
+  if (in.node->domain && (!in.clique || !in.clique->domain)) return in.node->domain;
+  return in.clique ? domain::DesiredAssignment(*in.clique, *in.node) : std::nullopt;
+}
+
+std::optional<Refusal> NodeStandsInTheWay(const NodeSnapshot& in, const Demand& demand) {
+  if (auto refusal = domain::RefuseForNode(demand, *in.node)) return refusal;
+  if (!in.clique || !in.clique->domain) return std::nullopt;
+  const api::ImexDomain& domain = *in.clique->domain;
+  if (domain::HoldsUngranted(*in.clique, *in.node)) return domain::RefuseForeignChannels(demand, *in.node);
+  const bool full = domain.members.size() >= static_cast<std::size_t>(domain.node_slots);
+  if (full && domain::FindMember(domain, demand.node) == nullptr)
+    return domain::RefuseNoSlot(demand, domain.meta.name, domain.node_slots);
+  return std::nullopt;
+}
+
+std::optional<Refusal> RefusalOf(const NodeSnapshot& in, const Demand& demand, NodeDecision& out) {
+  const domain::Judgement judgement = domain::Judge(demand, in.known);
+  switch (judgement.verdict) {
+    case Verdict::kIgnore:
+      return std::nullopt;
+    case Verdict::kRefuse:
+      return judgement.refusal;
+    case Verdict::kServe:
+      return NodeStandsInTheWay(in, demand);
+    case Verdict::kLookUp:
+      break;
+  }
+  for (const Refusal& refusal : in.node->refusals) {
+    if (refusal.compute_domain_uid == demand.config.domain_id) return refusal;
+  }
+  out.look_up.insert({demand.ns, demand.config.domain_id});
+  return std::nullopt;
+}
+
+// Without an assignment the plugin reads no IMEXDomain, so its refusals stand here.
+std::vector<Refusal> Refusals(const NodeSnapshot& in, NodeDecision& out) {
+  std::vector<Refusal> refusals;
+  if (out.domain) return refusals;
+  for (const WaitingClaim& claim : in.claims) {
+    auto refusal = RefusalOf(in, claim.demand, out);
+    if (!refusal) continue;
+    refusal->node.clear();
+    refusals.push_back(std::move(*refusal));
+  }
+  return domain::Tidy(std::move(refusals));
+}
+
+bool Refused(const std::vector<Refusal>& refusals, const std::string& node, const std::string& uid) {
+  return std::any_of(refusals.begin(), refusals.end(),
+                     [&](const Refusal& r) { return r.compute_domain_uid == uid && (r.node.empty() || r.node == node); });
+}
+
+domain::WakeInput Progress(const NodeSnapshot& in, const WaitingClaim& claim) {
+  const std::string& uid = claim.demand.config.domain_id;
+  const api::ImexDomain* domain = in.clique && in.clique->domain ? &*in.clique->domain : nullptr;
+  domain::WakeInput input;
+  input.age = claim.age;
+  input.old = claim.old;
+  const auto& held = in.node->status.channels;
+  input.listed =
+      std::any_of(held.begin(), held.end(), [&](const api::NodeChannel& entry) { return entry.compute_domain_uid == uid; });
+  input.refused = Refused(in.node->refusals, in.node->meta.name, uid) ||
+                  (domain != nullptr && Refused(domain->refusals, in.node->meta.name, uid));
+  const ChannelLease* lease = domain == nullptr ? nullptr : domain::FindLease(*domain, uid);
+  input.served =
+      lease != nullptr && lease->state == LeaseState::kActive && lease->released && domain::ServesNow(*domain, *in.node);
+  return input;
+}
+
+void Wake(const NodeSnapshot& in, NodeDecision& out) {
+  for (const WaitingClaim& claim : in.claims) {
+    const domain::WakeStep step = domain::StepWake(claim.state, Progress(in, claim));
+    out.states.emplace_back(claim.uid, step.next);
+    if (step.wake) out.wake.insert(out.wake.end(), claim.pods.begin(), claim.pods.end());
+    if (step.next == WakeState::kWaiting) out.wait = true;
+  }
+  std::sort(out.wake.begin(), out.wake.end());
+  out.wake.erase(std::unique(out.wake.begin(), out.wake.end()), out.wake.end());
+}
+
+}  // namespace
+
+NodeDecision DecideNode(const NodeSnapshot& snapshot) {
+  NodeDecision out;
+  out.domain = Assignment(snapshot);
+  out.refusals = Refusals(snapshot, out);
+  out.write = out.domain != snapshot.node->domain || out.refusals != snapshot.node->refusals;
+  Wake(snapshot, out);
+  return out;
+}
+
+}  // namespace cd::controller

@@ -1,0 +1,44 @@
+// What IMEXNode.spec of one node should say, and which of its pods need a push. Pure.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/controller/decide_domain.h"
+#include "src/domain/wake.h"
+
+namespace cd::controller {
+
+// An allocated and reserved claim on the node and how far its pods are.
+struct WaitingClaim {
+  domain::Demand demand;
+  std::string uid;                   // of the claim
+  std::vector<api::ObjectRef> pods;  // that reserve it
+  domain::WakeState state = domain::WakeState::kWaiting;
+  bool old = false;  // allocated before this process began to look
+  Duration age{0};   // since it was first seen allocated
+};
+
+struct NodeSnapshot {
+  domain::NodePtr node;
+  // The clique it is a member of, else the one it is assigned to, else the one it reports; nullopt: none.
+  std::optional<domain::Clique> clique;
+  std::vector<WaitingClaim> claims;
+  domain::KnownDomains known;
+};
+
+struct NodeDecision {
+  std::set<LookUp> look_up;  // read first, then decide again
+  bool write = false;        // domain or refusals differ from the node's spec
+  std::optional<api::DomainAssignment> domain;
+  std::vector<api::Refusal> refusals;                             // `node` is empty
+  std::vector<api::ObjectRef> wake;                               // pods
+  std::vector<std::pair<std::string, domain::WakeState>> states;  // by claim UID
+  bool wait = false;  // some claim is neither served nor known to be blocked: decide again when kPrepareMayHaveFailed is over
+};
+
+NodeDecision DecideNode(const NodeSnapshot& snapshot);
+
+}  // namespace cd::controller

@@ -1,0 +1,87 @@
+#include "src/controller/domain_reconciler.h"
+
+#include "src/base/log.h"
+
+namespace cd::controller {
+
+using domain::Liveness;
+
+// An absent Node is read twice, gone_after_ apart: no polling, and one wrong answer frees nothing.
+Result<std::set<std::string>> DomainReconciler::GoneNodes(const DomainSnapshot& snapshot) {
+  std::set<std::string> gone;
+  if (!snapshot.clique.domain) return gone;
+  for (const api::DomainMember& member : snapshot.clique.domain->members) {
+    if (domain::FindNode(snapshot.clique.nodes, member.node) != nullptr) {
+      absent_.erase(member.node);
+      continue;
+    }
+    const SteadyTime now = clock_.Now();
+    auto it = absent_.find(member.node);
+    if (it != absent_.end() && now < it->second.next_read) continue;
+    const auto exists = cluster_.NodeExists(member.node);
+    if (!exists) return Fail(exists.error());
+    const bool absent_before = it != absent_.end() && it->second.since.has_value();
+    if (!*exists && absent_before) {
+      gone.insert(member.node);
+      continue;
+    }
+    LogInfo("member has no IMEXNode", {{"node", member.node}, {"imexDomain", snapshot.clique.name}, {"nodeExists", *exists}});
+    absent_[member.node] = {now + gone_after_, *exists ? std::nullopt : std::optional(now)};
+    queue_.AddAfter("domain/" + snapshot.clique.name, gone_after_);
+  }
+  return gone;
+}
+
+Status DomainReconciler::Read(const DomainSnapshot& snapshot, const DomainDecision& decision,
+                              std::map<std::string, Liveness>& verified, std::optional<Look>& looked) {
+  for (const api::ObjectRef& owner : decision.verify) {
+    const auto liveness = cluster_.ReadLiveness(owner);
+    if (!liveness) return Fail(liveness.error());
+    verified[owner.uid] = *liveness;
+  }
+  for (const LookUp& look_up : decision.look_up) {
+    const auto liveness = cluster_.LookUpLiveness(look_up);
+    if (!liveness) return Fail(liveness.error());
+    verified[look_up.uid] = *liveness;
+  }
+  if (!decision.look) return {};
+  // The version was known before the list begins: that is what makes the list proof.
+  const std::string version = snapshot.clique.domain ? snapshot.clique.domain->meta.resource_version : "";
+  auto nodes = cluster_.ListNodes();
+  if (!nodes) return Fail(nodes.error());
+  looked = Look{version, *std::move(nodes)};
+  return {};
+}
+
+Status DomainReconciler::Reconcile(const std::string& name) {
+  std::map<std::string, Liveness> verified;
+  std::optional<Look> looked;
+  // Reads, a write, then the look and the freeing that Draining asks for; more rounds mean that others change the world
+  // meanwhile.
+  constexpr int kMaxRounds = 8;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    DomainSnapshot snapshot = world_.SnapshotDomain(name);
+    if (snapshot.clique.domain && removed_.contains(snapshot.clique.domain->meta.uid)) return {};
+    auto gone = GoneNodes(snapshot);
+    if (!gone) return Fail(gone.error());
+    snapshot.gone_nodes = *std::move(gone);
+    snapshot.known.verified = verified;
+    snapshot.looked = looked;
+    const DomainDecision decision = DecideDomain(snapshot);
+    if (decision.NeedsReads()) {
+      if (auto ok = Read(snapshot, decision, verified, looked); !ok) return ok;
+      continue;
+    }
+    for (const std::string& reason : decision.reasons) LogInfo(reason, {{"imexDomain", name}});
+    if (decision.remove) {
+      if (auto ok = cluster_.Remove(*snapshot.clique.domain); !ok) return Fail(Annotate(ok.error(), "remove IMEXDomain"));
+      removed_.insert(snapshot.clique.domain->meta.uid);
+      return {};
+    }
+    if (!decision.write) return {};
+    if (auto ok = cluster_.Write(*decision.write); !ok) return Fail(Annotate(ok.error(), "write IMEXDomain"));
+  }
+  return Fail(ErrorCode::kFailedPrecondition, "IMEXDomain changes faster than it can be decided");
+}
+
+}  // namespace cd::controller

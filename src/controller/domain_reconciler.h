@@ -1,0 +1,40 @@
+// Brings one IMEXDomain to where DecideDomain wants it.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "src/controller/cluster.h"
+
+namespace cd::controller {
+
+// Worker's thread only.
+class DomainReconciler {
+ public:
+  // `gone_after`: how long a Node must be absent before what ran there counts as dead.
+  DomainReconciler(World& world, Cluster& cluster, kube::WorkQueue& queue, const Clock& clock, Duration gone_after)
+      : world_(world), cluster_(cluster), queue_(queue), clock_(clock), gone_after_(gone_after) {}
+
+  Status Reconcile(const std::string& name);
+
+ private:
+  struct Absence {
+    SteadyTime next_read;
+    std::optional<SteadyTime> since;  // first live read that found no Node; nullopt: the Node was there
+  };
+
+  Result<std::set<std::string>> GoneNodes(const DomainSnapshot& snapshot);
+  Status Read(const DomainSnapshot& snapshot, const DomainDecision& decision, std::map<std::string, domain::Liveness>& verified,
+              std::optional<Look>& looked);
+
+  World& world_;
+  Cluster& cluster_;
+  kube::WorkQueue& queue_;
+  const Clock& clock_;
+  const Duration gone_after_;
+  std::map<std::string, Absence> absent_;  // members without IMEXNode
+  std::set<std::string> removed_;          // UIDs of IMEXDomains whose deletion was asked for
+};
+
+}  // namespace cd::controller

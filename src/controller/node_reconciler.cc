@@ -1,0 +1,45 @@
+#include "src/controller/node_reconciler.h"
+
+#include "src/base/log.h"
+
+namespace cd::controller {
+
+Status NodeReconciler::Reconcile(const std::string& name) {
+  std::map<std::string, domain::Liveness> verified;
+  while (true) {
+    auto snapshot = world_.SnapshotNode(name);
+    if (!snapshot) return {};
+    snapshot->known.verified = verified;
+    const NodeDecision decision = DecideNode(*snapshot);
+    if (decision.look_up.empty()) return Act(*snapshot, decision);
+    for (const LookUp& look_up : decision.look_up) {
+      const auto liveness = cluster_.LookUpLiveness(look_up);
+      if (!liveness) return Fail(liveness.error());
+      verified[look_up.uid] = *liveness;
+    }
+  }
+}
+
+Status NodeReconciler::Act(const NodeSnapshot& snapshot, const NodeDecision& decision) {
+  const std::string& name = snapshot.node->meta.name;
+  if (decision.write) {
+    if (auto ok = cluster_.WriteNodeSpec(*snapshot.node, decision.domain, decision.refusals); !ok) {
+      return Fail(Annotate(ok.error(), "write spec of IMEXNode"));
+    }
+    LogInfo("node is told its place", {{"node", name},
+                                       {"imexDomain", decision.domain ? decision.domain->name : ""},
+                                       {"index", decision.domain ? decision.domain->index : -1},
+                                       {"refusals", decision.refusals.size()}});
+  }
+  for (const api::ObjectRef& pod : decision.wake) {
+    if (auto ok = cluster_.Wake(pod, FormatMicroTime(clock_.WallNow())); !ok)
+      return Fail(Annotate(ok.error(), "wake pod " + pod.name));
+    LogInfo("pod is woken: its node can serve it now", {{"node", name}, {"namespace", pod.ns}, {"pod", pod.name}});
+  }
+  world_.SetWakeStates(decision.states);
+  // A moment later than the limit, so that the look is past it.
+  if (decision.wait) queue_.AddAfter("node/" + name, domain::kPrepareMayHaveFailed + Duration{50});
+  return {};
+}
+
+}  // namespace cd::controller

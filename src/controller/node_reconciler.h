@@ -1,0 +1,27 @@
+// Writes IMEXNode.spec and wakes the node's pods as DecideNode says.
+#pragma once
+
+#include <string>
+
+#include "src/controller/cluster.h"
+
+namespace cd::controller {
+
+// Worker's thread only.
+class NodeReconciler {
+ public:
+  NodeReconciler(World& world, Cluster& cluster, kube::WorkQueue& queue, const Clock& clock)
+      : world_(world), cluster_(cluster), queue_(queue), clock_(clock) {}
+
+  Status Reconcile(const std::string& name);
+
+ private:
+  Status Act(const NodeSnapshot& snapshot, const NodeDecision& decision);
+
+  World& world_;
+  Cluster& cluster_;
+  kube::WorkQueue& queue_;
+  const Clock& clock_;
+};
+
+}  // namespace cd::controller

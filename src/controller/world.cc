@@ -1,0 +1,196 @@
+#include "src/controller/world.h"
+
+namespace cd::controller {
+
+using api::ComputeDomain;
+using api::ImexDomain;
+using api::ImexNode;
+
+namespace {
+
+void EraseFrom(std::map<std::string, std::set<api::ObjectKey>>& index, const std::string& name, const api::ObjectKey& key) {
+  const auto it = index.find(name);
+  if (it == index.end()) return;
+  it->second.erase(key);
+  if (it->second.empty()) index.erase(it);
+}
+
+}  // namespace
+
+void World::QueueComputeDomain(const std::string& uid) {
+  const auto it = key_by_uid_.find(uid);
+  if (it != key_by_uid_.end()) queue_.Add("cd/" + it->second.ns + "/" + it->second.name);
+}
+
+void World::QueueDomainsOf(const ImexNode& node) {
+  for (const std::string& clique : node.status.clique_ids) QueueDomain(clique);
+  if (node.domain) QueueDomain(node.domain->name);
+  if (const auto it = domain_of_member_.find(node.meta.name); it != domain_of_member_.end()) QueueDomain(it->second);
+  for (const api::NodeChannel& held : node.status.channels) {
+    for (const auto& [key, domain] : domains_.objects()) {
+      if (domain->meta.uid == held.domain_uid) QueueDomain(key.name);
+    }
+  }
+}
+
+// The lease is what a pod waits for, so domains come before statuses.
+void World::QueueClaimsPlace(const ChannelClaim& claim) {
+  if (!claim.config) return;
+  if (const auto node = nodes_.Get({"", claim.node})) {
+    QueueDomainsOf(*node);
+    QueueNode(claim.node);
+  }
+  QueueComputeDomain(claim.config->domain_id);
+}
+
+void World::NodeChanged(const ImexNode& node) {
+  QueueDomainsOf(node);
+  QueueNode(node.meta.name);
+  for (const ChannelClaim* claim : ClaimsOn(node.meta.name)) QueueComputeDomain(claim->config->domain_id);
+}
+
+void World::DomainChanged(const ImexDomain& domain) {
+  QueueDomain(domain.meta.name);
+  for (const auto& [key, node] : nodes_.objects()) {
+    if (CliqueNameOf(*node) != domain.meta.name) continue;
+    QueueNode(key.name);
+    for (const ChannelClaim* claim : ClaimsOn(key.name)) QueueComputeDomain(claim->config->domain_id);
+  }
+  for (const api::ChannelLease& lease : domain.channels) QueueComputeDomain(lease.compute_domain.uid);
+}
+
+void World::ComputeDomainChanged(const ComputeDomain& cd) {
+  queue_.Add("cd/" + cd.meta.ns + "/" + cd.meta.name);
+  for (const auto& [key, domain] : domains_.objects()) {
+    if (domain::FindLease(*domain, cd.meta.uid) != nullptr) QueueDomain(key.name);
+  }
+  const auto claims = claims_by_domain_.find(cd.meta.uid);
+  if (claims == claims_by_domain_.end()) return;
+  for (const api::ObjectKey& key : claims->second) QueueClaimsPlace(*claims_.Get(key));
+}
+
+void World::TemplateChanged(const ClaimTemplate& claim_template) {
+  for (const auto& [key, cd] : compute_domains_.objects()) {
+    if (key.ns == claim_template.meta.ns && cd->claim_template_name == claim_template.meta.name)
+      queue_.Add("cd/" + key.ns + "/" + key.name);
+  }
+}
+
+void World::Put(std::shared_ptr<const ComputeDomain> cd, Source source) {
+  const std::lock_guard lock(mutex_);
+  if (!compute_domains_.Put(cd, source)) return;
+  key_by_uid_[cd->meta.uid] = cd->meta.Key();
+  ComputeDomainChanged(*cd);
+}
+
+void World::Put(std::shared_ptr<const ImexDomain> domain, Source source) {
+  const std::lock_guard lock(mutex_);
+  const auto before = domains_.Get(domain->meta.Key());
+  if (!domains_.Put(domain, source)) return;
+  if (before) UnindexMembers(*before);
+  IndexMembers(*domain);
+  DomainChanged(*domain);
+}
+
+void World::Put(std::shared_ptr<const ImexNode> node, Source source) {
+  const std::lock_guard lock(mutex_);
+  const auto before = nodes_.Get(node->meta.Key());
+  if (!nodes_.Put(node, source)) return;
+  if (before) QueueDomainsOf(*before);
+  NodeChanged(*node);
+}
+
+void World::Put(std::shared_ptr<const ChannelClaim> claim, Source source) {
+  const std::lock_guard lock(mutex_);
+  const auto before = claims_.Get(claim->meta.Key());
+  if (!claims_.Put(claim, source) || (before && *before == *claim)) return;
+  if (before) Unindex(*before);
+  Index(*claim);
+  if (before) QueueClaimsPlace(*before);
+  QueueClaimsPlace(*claim);
+}
+
+void World::Put(std::shared_ptr<const ClaimTemplate> claim_template, Source source) {
+  const std::lock_guard lock(mutex_);
+  if (templates_.Put(claim_template, source)) TemplateChanged(*claim_template);
+}
+
+void World::Remove(const std::shared_ptr<const ComputeDomain>& cd) {
+  const std::lock_guard lock(mutex_);
+  compute_domains_.Remove(cd);
+  ComputeDomainChanged(*cd);
+  key_by_uid_.erase(cd->meta.uid);
+}
+
+void World::Remove(const std::shared_ptr<const ImexDomain>& domain) {
+  const std::lock_guard lock(mutex_);
+  domains_.Remove(domain);
+  if (!domains_.Get(domain->meta.Key())) UnindexMembers(*domain);
+  DomainChanged(*domain);
+}
+
+void World::Remove(const std::shared_ptr<const ImexNode>& node) {
+  const std::lock_guard lock(mutex_);
+  nodes_.Remove(node);
+  NodeChanged(*node);
+}
+
+void World::Remove(const std::shared_ptr<const ChannelClaim>& claim) {
+  const std::lock_guard lock(mutex_);
+  claims_.Remove(claim);
+  Unindex(*claim);
+  QueueClaimsPlace(*claim);
+}
+
+void World::Remove(const std::shared_ptr<const ClaimTemplate>& claim_template) {
+  const std::lock_guard lock(mutex_);
+  templates_.Remove(claim_template);
+  TemplateChanged(*claim_template);
+}
+
+void World::IndexMembers(const ImexDomain& domain) {
+  for (const api::DomainMember& member : domain.members) domain_of_member_[member.node] = domain.meta.name;
+}
+
+void World::UnindexMembers(const ImexDomain& domain) {
+  for (const api::DomainMember& member : domain.members) {
+    const auto it = domain_of_member_.find(member.node);
+    if (it != domain_of_member_.end() && it->second == domain.meta.name) domain_of_member_.erase(it);
+  }
+}
+
+void World::Index(const ChannelClaim& claim) {
+  if (!claim.InUse()) return;
+  claims_by_domain_[claim.config->domain_id].insert(claim.meta.Key());
+  claims_by_node_[claim.node].insert(claim.meta.Key());
+  progress_.try_emplace(claim.meta.uid, Progress{clock_.Now(), false, domain::WakeState::kWaiting});
+}
+
+void World::Unindex(const ChannelClaim& claim) {
+  if (claim.config) EraseFrom(claims_by_domain_, claim.config->domain_id, claim.meta.Key());
+  EraseFrom(claims_by_node_, claim.node, claim.meta.Key());
+  // A claim made by hand that is used by one pod after another starts anew.
+  const auto now = claims_.Get(claim.meta.Key());
+  if (!now || now->meta.uid != claim.meta.uid || !now->InUse()) progress_.erase(claim.meta.uid);
+}
+
+void World::BeginToAct() {
+  const std::lock_guard lock(mutex_);
+  for (auto& [uid, progress] : progress_) progress.old = true;
+}
+
+void World::SetWakeStates(const std::vector<std::pair<std::string, domain::WakeState>>& by_claim_uid) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [uid, state] : by_claim_uid) {
+    const auto it = progress_.find(uid);
+    if (it != progress_.end()) it->second.state = state;
+  }
+}
+
+std::string World::NameOfComputeDomain(const std::string& uid) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = key_by_uid_.find(uid);
+  return it == key_by_uid_.end() ? "a ComputeDomain with UID " + uid : "ComputeDomain " + it->second.ns + "/" + it->second.name;
+}
+
+}  // namespace cd::controller

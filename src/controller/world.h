@@ -1,0 +1,96 @@
+// All that the controller knows: fed by the informers on the loop's thread and by the answers to its own writes on the worker's,
+// read as snapshots by the worker. Every change queues the keys of what it may concern.
+//
+// Thread-safe. Keys: "domain/<IMEXDomain>", "node/<node>", "cd/<namespace>/<name>".
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/controller/channel_claim.h"
+#include "src/controller/decide_compute_domain.h"
+#include "src/controller/decide_domain.h"
+#include "src/controller/decide_node.h"
+#include "src/controller/store.h"
+#include "src/kube/work_queue.h"
+
+namespace cd::controller {
+
+class World {
+ public:
+  World(kube::WorkQueue& queue, const Clock& clock) : queue_(queue), clock_(clock) {}
+
+  // A new version from a watch or from the answer to a write; what is not newer is ignored.
+  void Put(std::shared_ptr<const api::ComputeDomain> cd, Source source);
+  void Put(std::shared_ptr<const api::ImexDomain> domain, Source source);
+  void Put(std::shared_ptr<const api::ImexNode> node, Source source);
+  void Put(std::shared_ptr<const ChannelClaim> claim, Source source);
+  void Put(std::shared_ptr<const ClaimTemplate> claim_template, Source source);
+  void Remove(const std::shared_ptr<const api::ComputeDomain>& cd);
+  void Remove(const std::shared_ptr<const api::ImexDomain>& domain);
+  void Remove(const std::shared_ptr<const api::ImexNode>& node);
+  void Remove(const std::shared_ptr<const ChannelClaim>& claim);
+  void Remove(const std::shared_ptr<const ClaimTemplate>& claim_template);
+
+  // This process begins to act: how long the claims it finds have waited is unknown.
+  void BeginToAct();
+
+  // Without verified, looked, gone_nodes.
+  DomainSnapshot SnapshotDomain(const std::string& name) const;
+  // nullopt: there is no such IMEXNode.
+  std::optional<NodeSnapshot> SnapshotNode(const std::string& name) const;
+  // nullopt: there is no such ComputeDomain. Without now and times.
+  std::optional<ComputeDomainSnapshot> SnapshotComputeDomain(const api::ObjectKey& key) const;
+
+  void SetWakeStates(const std::vector<std::pair<std::string, domain::WakeState>>& by_claim_uid);
+  // For people: "ComputeDomain ns/name", or the UID when it is unknown.
+  std::string NameOfComputeDomain(const std::string& uid) const;
+
+ private:
+  struct Progress {
+    SteadyTime first_in_use;
+    bool old = false;
+    domain::WakeState state = domain::WakeState::kWaiting;
+  };
+  using Keys = std::set<api::ObjectKey>;
+
+  void QueueDomain(const std::string& name) { queue_.Add("domain/" + name); }
+  void QueueNode(const std::string& name) { queue_.Add("node/" + name); }
+  void QueueComputeDomain(const std::string& uid);
+  void QueueDomainsOf(const api::ImexNode& node);
+  void QueueClaimsPlace(const ChannelClaim& claim);
+  void NodeChanged(const api::ImexNode& node);
+  void DomainChanged(const api::ImexDomain& domain);
+  void ComputeDomainChanged(const api::ComputeDomain& cd);
+  void TemplateChanged(const ClaimTemplate& claim_template);
+  void IndexMembers(const api::ImexDomain& domain);
+  void UnindexMembers(const api::ImexDomain& domain);
+  void Index(const ChannelClaim& claim);
+  void Unindex(const ChannelClaim& claim);
+
+  domain::Clique CliqueNamed(const std::string& name) const;
+  std::string CliqueNameOf(const api::ImexNode& node) const;
+  void Learn(domain::KnownDomains& known, const std::string& uid) const;
+  TemplateView ViewTemplate(const api::ComputeDomain& cd) const;
+  std::vector<const ChannelClaim*> ClaimsOn(const std::string& node) const;
+
+  kube::WorkQueue& queue_;
+  const Clock& clock_;
+  mutable std::mutex mutex_;  // guards all below
+  Store<api::ComputeDomain> compute_domains_;
+  Store<api::ImexDomain> domains_;
+  Store<api::ImexNode> nodes_;
+  Store<ChannelClaim> claims_;
+  Store<ClaimTemplate> templates_;
+  std::map<std::string, std::string> domain_of_member_;  // IMEXDomain by node
+  std::map<std::string, api::ObjectKey> key_by_uid_;     // ComputeDomains
+  std::map<std::string, Keys> claims_by_domain_;         // ComputeDomain UID; claims in use
+  std::map<std::string, Keys> claims_by_node_;           // claims in use
+  std::map<std::string, Progress> progress_;             // by claim UID; claims in use
+};
+
+}  // namespace cd::controller

@@ -1,0 +1,149 @@
+// The reading half of World.
+#include "src/controller/world.h"
+
+#include <algorithm>
+
+namespace cd::controller {
+
+using api::ComputeDomain;
+using api::ImexDomain;
+using api::ImexNode;
+
+namespace {
+
+domain::Demand DemandOf(const ChannelClaim& claim) {
+  return {claim.node, claim.meta.ns, claim.meta.name, *claim.config};
+}
+
+bool Concerns(const domain::Clique& clique, const ImexNode& node) {
+  const auto& reported = node.status.clique_ids;
+  if (std::find(reported.begin(), reported.end(), clique.name) != reported.end()) return true;
+  if (node.domain && node.domain->name == clique.name) return true;
+  if (!clique.domain) return false;
+  if (domain::FindMember(*clique.domain, node.meta.name) != nullptr) return true;
+  const auto& held = node.status.channels;
+  return std::any_of(held.begin(), held.end(),
+                     [&](const api::NodeChannel& entry) { return entry.domain_uid == clique.domain->meta.uid; });
+}
+
+}  // namespace
+
+std::string World::CliqueNameOf(const ImexNode& node) const {
+  if (const auto it = domain_of_member_.find(node.meta.name); it != domain_of_member_.end()) return it->second;
+  if (node.domain) return node.domain->name;
+  return node.status.clique_ids.size() == 1 ? node.status.clique_ids.front() : "";
+}
+
+domain::Clique World::CliqueNamed(const std::string& name) const {
+  domain::Clique clique;
+  clique.name = name;
+  for (const auto& [key, domain] : domains_.objects()) {
+    if (key.name == name) {
+      clique.domain = *domain;
+    } else {
+      clique.other_domains.insert(domain->meta.uid);
+    }
+  }
+  for (const auto& [key, node] : nodes_.objects()) {
+    if (!Concerns(clique, *node)) continue;
+    clique.nodes.push_back(node);
+    const auto member_of = domain_of_member_.find(key.name);
+    if (member_of != domain_of_member_.end() && member_of->second != name) clique.members_elsewhere.insert(key.name);
+  }
+  return clique;
+}
+
+std::vector<const ChannelClaim*> World::ClaimsOn(const std::string& node) const {
+  std::vector<const ChannelClaim*> out;
+  const auto it = claims_by_node_.find(node);
+  if (it == claims_by_node_.end()) return out;
+  for (const api::ObjectKey& key : it->second) out.push_back(claims_.Get(key).get());
+  return out;
+}
+
+void World::Learn(domain::KnownDomains& known, const std::string& uid) const {
+  if (compute_domains_.WasDeleted(uid)) known.deleted.insert(uid);
+  const auto key = key_by_uid_.find(uid);
+  if (key == key_by_uid_.end()) return;
+  const auto cd = compute_domains_.Get(key->second);
+  // The name may have a new bearer already.
+  if (cd && cd->meta.uid == uid) known.cached[uid] = domain::ViewOf(*cd);
+}
+
+DomainSnapshot World::SnapshotDomain(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  DomainSnapshot out;
+  out.clique = CliqueNamed(name);
+  for (const domain::NodePtr& node : out.clique.nodes) {
+    for (const ChannelClaim* claim : ClaimsOn(node->meta.name)) out.demands.push_back(DemandOf(*claim));
+    for (const api::NodeChannel& held : node->status.channels) Learn(out.known, held.compute_domain_uid);
+  }
+  for (const domain::Demand& demand : out.demands) Learn(out.known, demand.config.domain_id);
+  if (out.clique.domain) {
+    for (const api::ChannelLease& lease : out.clique.domain->channels) Learn(out.known, lease.compute_domain.uid);
+  }
+  return out;
+}
+
+std::optional<NodeSnapshot> World::SnapshotNode(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  NodeSnapshot out;
+  out.node = nodes_.Get({"", name});
+  if (!out.node) return std::nullopt;
+  const std::string clique = CliqueNameOf(*out.node);
+  if (!clique.empty()) out.clique = CliqueNamed(clique);
+  for (const ChannelClaim* claim : ClaimsOn(name)) {
+    Learn(out.known, claim->config->domain_id);
+    const Progress& progress = progress_.at(claim->meta.uid);
+    out.claims.push_back(
+        {DemandOf(*claim), claim->meta.uid, claim->pods, progress.state, progress.old, clock_.Now() - progress.first_in_use});
+  }
+  return out;
+}
+
+TemplateView World::ViewTemplate(const ComputeDomain& cd) const {
+  TemplateView view;
+  const auto claim_template = templates_.Get({cd.meta.ns, cd.claim_template_name});
+  if (!claim_template) return view;
+  view.exists = true;
+  view.uid = claim_template->meta.uid;
+  const auto label = claim_template->meta.labels.find(api::kComputeDomainLabel);
+  view.ours = label != claim_template->meta.labels.end() && label->second == cd.meta.uid;
+  if (!view.ours && label != claim_template->meta.labels.end()) {
+    const auto key = key_by_uid_.find(label->second);
+    view.owner = key == key_by_uid_.end() ? "a ComputeDomain with UID " + label->second
+                                          : "ComputeDomain " + key->second.ns + "/" + key->second.name;
+  }
+  return view;
+}
+
+std::optional<ComputeDomainSnapshot> World::SnapshotComputeDomain(const api::ObjectKey& key) const {
+  const std::lock_guard lock(mutex_);
+  ComputeDomainSnapshot out;
+  out.cd = compute_domains_.Get(key);
+  if (!out.cd) return std::nullopt;
+  const std::string& uid = out.cd->meta.uid;
+  out.claim_template = ViewTemplate(*out.cd);
+  std::set<std::string> nodes;
+  if (const auto claims = claims_by_domain_.find(uid); claims != claims_by_domain_.end()) {
+    for (const api::ObjectKey& claim : claims->second) {
+      // A claim of another namespace never makes its node one of this ComputeDomain.
+      if (claim.ns == key.ns) nodes.insert(claims_.Get(claim)->node);
+    }
+  }
+  out.nodes.assign(nodes.begin(), nodes.end());
+  std::set<std::string> cliques;
+  for (const std::string& name : out.nodes) {
+    const auto node = nodes_.Get({"", name});
+    if (!node) continue;
+    out.reports.push_back(node);
+    cliques.insert(CliqueNameOf(*node));
+  }
+  for (const auto& [domain_key, domain] : domains_.objects()) {
+    const bool leases = domain::FindLease(*domain, uid) != nullptr;
+    if (leases || cliques.contains(domain_key.name)) out.domains[domain_key.name] = domain;
+  }
+  return out;
+}
+
+}  // namespace cd::controller
