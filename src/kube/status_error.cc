@@ -98,7 +98,8 @@ Error AnswerError(std::string_view body, int http_code) {
 
 bool HasCauses(std::string_view body) {
   const json status = json::parse(body.begin(), body.end(), nullptr, false);
-  return !Member(Member(status, "details"), "causes").empty();
+  const json& causes = Member(Member(status, "details"), "causes");
+  return causes.is_array() && !causes.empty();
 }
 
 }  // namespace cd::kube
