@@ -1,0 +1,152 @@
+#include "src/plugin/checkpoint.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace cd::plugin {
+
+namespace {
+
+// Enough for every Prepare that can be in flight (the kubelet allows 45 s) while pods come and go.
+constexpr std::size_t kRememberedUnprepares = 256;
+
+std::set<api::NodeChannel> HeldSet(const Checkpoint& checkpoint) {
+  std::set<api::NodeChannel> held;
+  for (const auto& [uid, entry] : checkpoint.claims) {
+    if (entry.grant) held.insert(entry.grant->Reported());
+  }
+  for (const auto& [uid, grant] : checkpoint.lingering) held.insert(grant.Reported());
+  return held;
+}
+
+// Runs `change`; a channel nothing holds afterwards is being withdrawn.
+template <typename Change>
+void Releasing(Checkpoint& checkpoint, Change change) {
+  const auto before = HeldSet(checkpoint);
+  change();
+  const auto after = HeldSet(checkpoint);
+  std::set_difference(before.begin(), before.end(), after.begin(), after.end(),
+                      std::inserter(checkpoint.withdrawing, checkpoint.withdrawing.end()));
+}
+
+void RememberUnprepare(Checkpoint& checkpoint, const std::string& claim_uid) {
+  checkpoint.unprepared[claim_uid] = ++checkpoint.sequence;
+  while (checkpoint.unprepared.size() > kRememberedUnprepares) {
+    checkpoint.unprepared.erase(std::min_element(checkpoint.unprepared.begin(), checkpoint.unprepared.end(),
+                                                 [](const auto& a, const auto& b) { return a.second < b.second; }));
+  }
+}
+
+// A claim that passed the check and has been reported ever since vouches for the next one of its ComputeDomain.
+bool Vouched(const Checkpoint& checkpoint, const api::NodeChannel& channel) {
+  const auto same = [&](const Grant& grant) { return grant.Reported() == channel; };
+  return std::any_of(checkpoint.claims.begin(), checkpoint.claims.end(),
+                     [&](const auto& item) {
+                       return item.second.phase == ClaimPhase::kCompleted && item.second.grant && same(*item.second.grant);
+                     }) ||
+         std::any_of(checkpoint.lingering.begin(), checkpoint.lingering.end(),
+                     [&](const auto& item) { return same(item.second); });
+}
+
+// The last line of defence for "one channel, one ComputeDomain": the controller should never have granted it.
+Status HeldForNobodyElse(const Checkpoint& checkpoint, const api::NodeChannel& wanted) {
+  for (const api::NodeChannel& held : HeldSet(checkpoint)) {
+    if (held.channel == wanted.channel && held.domain_uid == wanted.domain_uid &&
+        held.compute_domain_uid != wanted.compute_domain_uid) {
+      return Fail(ErrorCode::kFailedPrecondition, "channel " + std::to_string(wanted.channel) +
+                                                      " is still held on this node for ComputeDomain " + held.compute_domain_uid +
+                                                      "; it is free when the last process of its pods has ended");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<api::NodeChannel> HeldChannels(const Checkpoint& checkpoint) {
+  const auto held = HeldSet(checkpoint);
+  return {held.begin(), held.end()};
+}
+
+const ClaimEntry* FindCompleted(const Checkpoint& checkpoint, const std::string& claim_uid) {
+  const auto it = checkpoint.claims.find(claim_uid);
+  return it != checkpoint.claims.end() && it->second.phase == ClaimPhase::kCompleted ? &it->second : nullptr;
+}
+
+Result<BeginOutcome> Begin(Checkpoint& checkpoint, const ClaimEntry& entry, std::uint64_t sequence, bool may_complete) {
+  const std::string& uid = entry.claim.uid;
+  if (FindCompleted(checkpoint, uid) != nullptr) return BeginOutcome::kAlready;
+  const auto unprepared = checkpoint.unprepared.find(uid);
+  if (unprepared != checkpoint.unprepared.end() && unprepared->second > sequence) {
+    return Fail(ErrorCode::kCancelled, "the claim was unprepared while this Prepare was under way");
+  }
+  if (!entry.grant) {  // the daemon's claim holds no channel, so nothing is announced
+    checkpoint.claims[uid] = entry;
+    checkpoint.claims[uid].phase = ClaimPhase::kCompleted;
+    return BeginOutcome::kCompleted;
+  }
+  if (!checkpoint.maintenance.empty()) {
+    return Fail(ErrorCode::kFailedPrecondition,
+                "the node is under maintenance (" + checkpoint.maintenance +
+                    "): its IMEX daemon is being replaced; nothing to do, the pod is tried again");
+  }
+  const api::NodeChannel wanted = entry.grant->Reported();
+  if (auto free = HeldForNobodyElse(checkpoint, wanted); !free) return Fail(free.error());
+  if (checkpoint.withdrawing.contains(wanted)) return BeginOutcome::kWithdrawing;
+  const bool complete = may_complete && Vouched(checkpoint, wanted);
+  Releasing(checkpoint, [&] {  // what a Prepare that died had announced may be another channel
+    ClaimEntry& stored = checkpoint.claims[uid] = entry;
+    stored.phase = complete ? ClaimPhase::kCompleted : ClaimPhase::kStarted;
+  });
+  if (!complete) return BeginOutcome::kStarted;
+  checkpoint.lingering.erase(uid);  // prepared again under the same UID: the entry holds the channel now
+  return BeginOutcome::kCompleted;
+}
+
+Status Complete(Checkpoint& checkpoint, const std::string& claim_uid, const std::string& nonce) {
+  const auto it = checkpoint.claims.find(claim_uid);
+  if (it == checkpoint.claims.end()) {
+    return Fail(ErrorCode::kCancelled, "the claim was unprepared while this Prepare was under way");
+  }
+  if (it->second.phase != ClaimPhase::kStarted || it->second.nonce != nonce) {
+    return Fail(ErrorCode::kCancelled, "another Prepare of this claim took over");
+  }
+  it->second.phase = ClaimPhase::kCompleted;
+  checkpoint.lingering.erase(claim_uid);
+  return {};
+}
+
+void Rollback(Checkpoint& checkpoint, const std::string& claim_uid, const std::string& nonce) {
+  const auto it = checkpoint.claims.find(claim_uid);
+  if (it == checkpoint.claims.end() || it->second.phase != ClaimPhase::kStarted || it->second.nonce != nonce) return;
+  Releasing(checkpoint, [&] { checkpoint.claims.erase(it); });
+}
+
+void Unprepare(Checkpoint& checkpoint, const std::string& claim_uid) {
+  RememberUnprepare(checkpoint, claim_uid);
+  const auto it = checkpoint.claims.find(claim_uid);
+  if (it == checkpoint.claims.end()) return;
+  Releasing(checkpoint, [&] {
+    // A started Prepare gave nothing away: no process can hold what no CDI file ever named.
+    if (it->second.grant && it->second.phase == ClaimPhase::kCompleted) checkpoint.lingering[claim_uid] = *it->second.grant;
+    checkpoint.claims.erase(it);
+  });
+}
+
+void EndLingering(Checkpoint& checkpoint, const std::string& claim_uid) {
+  Releasing(checkpoint, [&] { checkpoint.lingering.erase(claim_uid); });
+}
+
+void EndWithdrawal(Checkpoint& checkpoint, const std::set<api::NodeChannel>& channels) {
+  for (const api::NodeChannel& channel : channels) checkpoint.withdrawing.erase(channel);
+}
+
+Status SetMaintenance(Checkpoint& checkpoint, const std::string& token) {
+  if (!token.empty() && (!HeldSet(checkpoint).empty() || !checkpoint.withdrawing.empty())) {
+    return Fail(ErrorCode::kFailedPrecondition, "channels are held on this node");
+  }
+  checkpoint.maintenance = token;
+  return {};
+}
+
+}  // namespace cd::plugin

@@ -1,0 +1,188 @@
+#include "src/plugin/claim_files.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "src/base/files.h"
+#include "src/base/log.h"
+#include "src/plugin/checkpoint_json.h"
+
+namespace cd::plugin {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr char kCdiVersion[] = "0.5.0";  // the lowest that has all we use
+constexpr char kCdiFilePrefix[] = "compute-domain.nvidia.com-claim_";
+constexpr char kJson[] = ".json";
+constexpr int kMarkerVersion = 1;
+
+json ReadOnlyMount(const fs::path& host, const fs::path& container) {
+  return {{"hostPath", host.string()}, {"containerPath", container.string()}, {"options", {"ro", "nosuid", "nodev", "bind"}}};
+}
+
+json Spec(const std::string& claim_uid, json edits) {
+  json device{{"name", claim_uid}, {"containerEdits", std::move(edits)}};
+  return {{"cdiVersion", kCdiVersion}, {"kind", kCdiKind}, {"devices", json::array({std::move(device)})}};
+}
+
+std::string Marker(const ClaimEntry& entry) {
+  json out{{"version", kMarkerVersion}, {"claim", EncodeRef(entry.claim)}, {"devices", EncodeDevices(entry.devices)}};
+  if (entry.grant) out["grant"] = EncodeGrant(*entry.grant);
+  return out.dump(1) + "\n";
+}
+
+// A container may have the file mounted: the same content keeps the same inode.
+Status ReplaceIfChanged(const fs::path& path, const std::string& content) {
+  if (const auto present = ReadSmallFile(path); present && *present == content) return {};
+  return ReplaceFile(path, content, 0644);
+}
+
+Result<ClaimEntry> ReadMarker(const fs::path& path) {
+  auto text = ReadSmallFile(path, 64 << 10);
+  if (!text) return Fail(text.error());
+  const json object = json::parse(*text, nullptr, false);
+  if (!object.is_object()) return Fail(ErrorCode::kInvalidArgument, "not a JSON object");
+  return DecodeClaimParts(object, "");
+}
+
+// `<prefix><uid>.json` → uid; empty for other files.
+std::string UidOf(const fs::path& file, std::string_view prefix) {
+  const std::string name = file.filename().string();
+  if (!name.starts_with(prefix) || file.extension() != kJson) return "";
+  return name.substr(prefix.size(), name.size() - prefix.size() - (sizeof kJson - 1));
+}
+
+std::vector<std::string> UidsIn(const fs::path& dir, std::string_view prefix) {
+  std::vector<std::string> uids;
+  std::error_code error;
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    if (std::string uid = UidOf(it->path(), prefix); IsSafePathComponent(uid)) uids.push_back(std::move(uid));
+  }
+  return uids;
+}
+
+}  // namespace
+
+std::string CdiDeviceId(const std::string& claim_uid) {
+  return std::string(kCdiKind) + "=" + claim_uid;
+}
+
+json ChannelCdiSpec(const ClaimEntry& entry, std::uint32_t channel_major, const fs::path& marker) {
+  const Grant& grant = *entry.grant;
+  const std::string name = entry.claim.uid + kJson;
+  return Spec(entry.claim.uid, {{"env",
+                                 {"NVIDIA_COMPUTE_DOMAIN=" + grant.compute_domain.ns + "/" + grant.compute_domain.name,
+                                  "NVIDIA_COMPUTE_DOMAIN_UID=" + grant.compute_domain.uid,
+                                  "NVIDIA_COMPUTE_DOMAIN_CHANNEL=" + std::to_string(grant.channel),
+                                  "NVIDIA_COMPUTE_DOMAIN_CLIQUE=" + grant.clique_id}},
+                                {"deviceNodes",
+                                 {{{"path", fabric::ChannelDevicePath(grant.channel)},
+                                   {"type", "c"},
+                                   {"major", channel_major},
+                                   {"minor", grant.channel},
+                                   {"fileMode", 0666},
+                                   {"permissions", "rw"}}}},
+                                {"mounts", json::array({ReadOnlyMount(marker, fs::path(kMarkerDirectory) / name)})}});
+}
+
+json DaemonCdiSpec(const ClaimEntry& entry, const DaemonMounts& mounts, const fabric::ImexCapability& capability) {
+  json status = ReadOnlyMount(mounts.status_dir, "/imexd/status");
+  status["options"] = {"rw", "nosuid", "nodev", "noexec", "bind"};
+  return Spec(entry.claim.uid, {{"deviceNodes",
+                                 {{{"path", capability.DevicePath()},
+                                   {"type", "c"},
+                                   {"major", capability.number.major},
+                                   {"minor", capability.number.minor},
+                                   {"fileMode", capability.capability.mode},
+                                   {"permissions", "rw"}}}},
+                                {"mounts", json::array({ReadOnlyMount(mounts.desired_dir, "/imexd/desired"), std::move(status),
+                                                        ReadOnlyMount(mounts.imex, "/usr/bin/nvidia-imex"),
+                                                        ReadOnlyMount(mounts.imex_ctl, "/usr/bin/nvidia-imex-ctl")})}});
+}
+
+fs::path ClaimFiles::CdiPath(const std::string& uid) const {
+  return paths_.cdi_dir / (kCdiFilePrefix + uid + kJson);
+}
+fs::path ClaimFiles::MarkerPath(const std::string& uid) const {
+  return paths_.plugin_dir / "claims" / (uid + kJson);
+}
+
+Status ClaimFiles::MakeDirectories() const {
+  for (const fs::path& dir : {paths_.cdi_dir, paths_.plugin_dir / "claims", paths_.plugin_dir / "daemon" / "desired",
+                              paths_.plugin_dir / "daemon" / "status"}) {
+    if (auto made = cd::MakeDirectories(dir); !made) return made;
+  }
+  return {};
+}
+
+Result<std::string> ClaimFiles::DaemonSpec(const ClaimEntry& entry) const {
+  const auto capability = fabric::ReadImexCapability(paths_.proc_devices, paths_.capabilities_dir);
+  if (!capability) return Fail(ErrorCode::kFailedPrecondition, "IMEX capability device: " + capability.error().message);
+  for (const char* program : {"nvidia-imex", "nvidia-imex-ctl"}) {
+    std::error_code error;
+    if (!fs::exists(paths_.driver_root_mount / "usr/bin" / program, error)) {
+      return Fail(ErrorCode::kFailedPrecondition,
+                  (paths_.driver_root / "usr/bin" / program).string() +
+                      " is missing: install the IMEX package beside the driver, or correct driverRoot");
+    }
+  }
+  const DaemonMounts mounts{paths_.plugin_dir / "daemon" / "desired", paths_.plugin_dir / "daemon" / "status",
+                            paths_.driver_root / "usr/bin/nvidia-imex", paths_.driver_root / "usr/bin/nvidia-imex-ctl"};
+  return DaemonCdiSpec(entry, mounts, *capability).dump(1);
+}
+
+Status ClaimFiles::Write(const ClaimEntry& entry) const {
+  const std::string& uid = entry.claim.uid;
+  if (!entry.grant) {
+    const auto spec = DaemonSpec(entry);
+    if (!spec) return Fail(spec.error());
+    return ReplaceIfChanged(CdiPath(uid), *spec);
+  }
+  const auto major = fabric::ReadChannelMajor(paths_.proc_devices);
+  if (!major) return Fail(ErrorCode::kFailedPrecondition, "IMEX channel device: " + major.error().message);
+  // The marker first: a container that has the channel must have the marker.
+  if (auto written = ReplaceIfChanged(MarkerPath(uid), Marker(entry)); !written) return written;
+  return ReplaceIfChanged(CdiPath(uid), ChannelCdiSpec(entry, *major, MarkerPath(uid)).dump(1));
+}
+
+Status ClaimFiles::RemoveCdiSpec(const std::string& uid) const {
+  return IsSafePathComponent(uid) ? RemoveFile(CdiPath(uid)) : Status{};
+}
+Status ClaimFiles::RemoveMarker(const std::string& uid) const {
+  return IsSafePathComponent(uid) ? RemoveFile(MarkerPath(uid)) : Status{};
+}
+
+Checkpoint ClaimFiles::Rebuild(std::vector<std::string>& unreadable) const {
+  Checkpoint out;
+  for (const std::string& uid : UidsIn(paths_.plugin_dir / "claims", "")) {
+    auto entry = ReadMarker(MarkerPath(uid));
+    if (!entry || entry->claim.uid != uid || !entry->grant) {
+      unreadable.push_back(MarkerPath(uid).string());
+      continue;
+    }
+    std::error_code error;
+    if (fs::exists(CdiPath(uid), error)) {
+      entry->phase = ClaimPhase::kCompleted;
+      out.claims[uid] = std::move(*entry);
+    } else {
+      out.lingering[uid] = *entry->grant;
+    }
+  }
+  return out;
+}
+
+void ClaimFiles::RemoveStrays(const Checkpoint& checkpoint) const {
+  for (const std::string& uid : UidsIn(paths_.cdi_dir, kCdiFilePrefix)) {
+    if (checkpoint.claims.contains(uid)) continue;
+    LogInfo("removing the CDI spec of an unknown claim", {{"claimUID", uid}});
+    static_cast<void>(RemoveCdiSpec(uid));
+  }
+  for (const std::string& uid : UidsIn(paths_.plugin_dir / "claims", "")) {
+    if (!checkpoint.claims.contains(uid) && !checkpoint.lingering.contains(uid)) static_cast<void>(RemoveMarker(uid));
+  }
+}
+
+}  // namespace cd::plugin

@@ -1,0 +1,114 @@
+#include "src/plugin/daemon_link.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "src/base/log.h"
+
+namespace cd::plugin {
+
+namespace {
+
+bool IsAddress(const std::string& text) {
+  std::array<unsigned char, sizeof(in6_addr)> parsed{};
+  return ::inet_pton(AF_INET, text.c_str(), parsed.data()) == 1 || ::inet_pton(AF_INET6, text.c_str(), parsed.data()) == 1;
+}
+
+bool HoldsChannelOf(const Checkpoint& checkpoint, const std::string& domain_uid) {
+  const auto held = HeldChannels(checkpoint);
+  return std::any_of(held.begin(), held.end(), [&](const api::NodeChannel& channel) { return channel.domain_uid == domain_uid; });
+}
+
+fabric::DesiredConfig ConfigOf(const api::ImexConfig& config) {
+  fabric::DesiredConfig out;
+  if (!config.wait_for_quorum.empty()) out.wait_for_quorum = config.wait_for_quorum;
+  out.node_disconnected_grace_seconds = config.node_disconnected_grace_seconds.value_or(out.node_disconnected_grace_seconds);
+  out.log_level = config.log_level.value_or(out.log_level);
+  return out;
+}
+
+}  // namespace
+
+fabric::Desired DecideDesired(const NodeView& view, const Checkpoint& checkpoint, const std::string& boot_id,
+                              const std::optional<fabric::Desired>& current) {
+  fabric::Desired stopped;
+  stopped.boot_id = boot_id;
+  stopped.idle = true;
+  if (!view.imex_node || !view.imex_node->domain) return stopped;
+  const api::DomainAssignment& assigned = *view.imex_node->domain;
+
+  const bool running = current && current->run && current->domain;
+  // The node map cannot change under held channels: the daemon keeps running what it runs until they are given up.
+  const bool bound = running && current->domain->uid != assigned.uid && HoldsChannelOf(checkpoint, current->domain->uid);
+  // The domain's object is read a moment after the assignment; a daemon that serves it already is not stopped for that.
+  const bool unread = !view.domain || view.domain->meta.uid != assigned.uid;
+  if (bound || (unread && running && current->domain->uid == assigned.uid)) return *current;
+  if (unread) return stopped;
+
+  fabric::Desired out;
+  out.run = true;
+  out.boot_id = boot_id;
+  out.idle = !HoldsChannelOf(checkpoint, assigned.uid);
+  out.domain = fabric::DesiredDomain{assigned.name, assigned.uid, assigned.index, view.domain->node_slots};
+  out.config = ConfigOf(view.domain->imex_config);
+  for (const api::DomainMember& member : view.domain->members) {
+    if (IsAddress(member.address)) out.hosts.push_back({member.index, member.address});
+  }
+  std::sort(out.hosts.begin(), out.hosts.end());
+  return out;
+}
+
+DaemonLink::DaemonLink(EventLoop& loop, std::filesystem::path dir, std::string boot_id,
+                       std::function<void(const api::NodeDaemon&)> on_status)
+    : loop_(loop), dir_(std::move(dir)), boot_id_(std::move(boot_id)), on_status_(std::move(on_status)) {}
+
+Status DaemonLink::Start() {
+  auto watch = DirectoryWatch::Create(loop_, fabric::StatusPath(dir_).parent_path(), {"status.json", "daemon.lock"},
+                                      [this] { ReadStatus(); });
+  if (!watch) return Fail(watch.error());
+  watch_ = std::move(*watch);
+  ReadStatus();
+  return {};
+}
+
+void DaemonLink::ReadStatus() {
+  api::NodeDaemon daemon;
+  // A status without a living daemon, or of another boot, was left behind.
+  if (fabric::DaemonAlive(dir_)) {
+    if (const auto status = fabric::ReadDaemonStatus(dir_); status) {
+      if (status->boot_id.empty() || status->boot_id == boot_id_) daemon = fabric::ToNodeDaemon(*status);
+    } else if (status.error().code != ErrorCode::kNotFound) {
+      LogWarning("cannot read the daemon's status", {{"error", status.error().message}});
+    }
+  }
+  if (daemon == last_) return;
+  last_ = daemon;
+  on_status_(daemon);
+}
+
+void DaemonLink::BecomePublisher() {
+  publisher_ = true;
+  if (auto present = fabric::ReadDesired(dir_); present && present->boot_id == boot_id_) written_ = std::move(*present);
+}
+
+void DaemonLink::Reconcile(const NodeView& view, const Checkpoint& checkpoint) {
+  if (!publisher_) return;
+  fabric::Desired desired = DecideDesired(view, checkpoint, boot_id_, written_);
+  if (written_ == desired) return;
+  if (auto written = fabric::WriteDesired(dir_, desired); !written) {
+    LogError("cannot tell the daemon what to run", {{"error", written.error().message}});
+    return;
+  }
+  const bool moved = !written_ || written_->run != desired.run || written_->domain != desired.domain;
+  if (moved) {
+    LogInfo("daemon told what to run", {{"run", desired.run},
+                                        {"domain", desired.domain ? desired.domain->name : ""},
+                                        {"index", desired.domain ? desired.domain->index : -1}});
+  }
+  written_ = std::move(desired);
+}
+
+}  // namespace cd::plugin

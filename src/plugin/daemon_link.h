@@ -1,0 +1,49 @@
+// The plugin's side of the two files it shares with the node's IMEX daemon: reads its status, and tells it what to run. Loop's
+// thread only.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "src/base/event_loop.h"
+#include "src/fabric/daemon_files.h"
+#include "src/plugin/checkpoint.h"
+#include "src/plugin/directory_watch.h"
+#include "src/plugin/node_view.h"
+
+namespace cd::plugin {
+
+// What the daemon is to run. Pure. `current` is what it was told last: while a channel of that domain is held here it does not
+// change to another domain; without an assignment it stops, held channel or not (the controller takes the assignment away from a
+// node that holds what it must not).
+fabric::Desired DecideDesired(const NodeView& view, const Checkpoint& checkpoint, const std::string& boot_id,
+                              const std::optional<fabric::Desired>& current);
+
+class DaemonLink {
+ public:
+  // `dir` holds desired/ and status/. `on_status` runs for every change of the daemon's state.
+  DaemonLink(EventLoop& loop, std::filesystem::path dir, std::string boot_id,
+             std::function<void(const api::NodeDaemon&)> on_status);
+
+  // Begins to read the status. The directories exist.
+  Status Start();
+  // Begins to write desired.json; only one instance may.
+  void BecomePublisher();
+  void Reconcile(const NodeView& view, const Checkpoint& checkpoint);
+
+ private:
+  void ReadStatus();
+
+  EventLoop& loop_;
+  const std::filesystem::path dir_;
+  const std::string boot_id_;
+  std::function<void(const api::NodeDaemon&)> on_status_;
+  std::unique_ptr<DirectoryWatch> watch_;
+  api::NodeDaemon last_;
+  bool publisher_ = false;
+  std::optional<fabric::Desired> written_;
+};
+
+}  // namespace cd::plugin

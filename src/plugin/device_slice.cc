@@ -1,0 +1,100 @@
+#include "src/plugin/device_slice.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace cd::plugin {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::size_t kLongestName = 253;
+constexpr char kSharing[] = "allowMultipleAllocations";
+
+json Attributes(const char* type, int id, const SliceInput& input) {
+  return {{"type", {{"string", type}}},
+          {"id", {{"int", id}}},
+          {"fabric", {{"bool", true}}},
+          {"cliqueID", {{"string", input.clique_id}}}};
+}
+
+json SharedChannel(const SliceInput& input) {
+  const std::string slots = std::to_string(input.slots);
+  json policy{{"default", "1"}, {"validRange", {{"min", "1"}, {"step", "1"}, {"max", slots}}}};
+  return {{"name", "channel-0"},
+          {kSharing, true},
+          {"attributes", Attributes("channel", 0, input)},
+          {"capacity", {{"slots", {{"value", slots}, {"requestPolicy", std::move(policy)}}}}}};
+}
+
+}  // namespace
+
+json SliceDevices(const SliceInput& input) {
+  json devices = json::array();
+  if (input.clique_id.empty()) return devices;
+  if (input.mode == DeviceMode::kMulti) {
+    devices.push_back(SharedChannel(input));
+  } else {
+    // The class selects id 0: every plain device is one slot of the same kind, told apart by its name alone.
+    for (int i = 0; i < input.slots; ++i) {
+      devices.push_back({{"name", "channel-" + std::to_string(i)}, {"attributes", Attributes("channel", 0, input)}});
+    }
+  }
+  devices.push_back({{"name", "daemon"}, {"attributes", Attributes("daemon", 0, input)}});
+  return devices;
+}
+
+std::string SliceName(const std::string& node) {
+  std::string name = node + "-" + api::kDriverName;
+  if (name.size() <= kLongestName) return name;
+  // FNV-1a: the same in every build, which std::hash does not promise.
+  std::uint64_t hash = 14695981039346656037u;
+  for (const char c : node) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return std::to_string(hash) + "-" + api::kDriverName;
+}
+
+json BuildSlice(const SliceInput& input, const api::OwnerReference& node, std::int64_t generation) {
+  json owner{{"apiVersion", node.api_version}, {"kind", node.kind}, {"name", node.name}, {"uid", node.uid}, {"controller", true}};
+  return {{"apiVersion", api::kResourceSlices.ApiVersion()},
+          {"kind", api::kResourceSlices.kind},
+          {"metadata", {{"name", SliceName(input.node)}, {"ownerReferences", json::array({std::move(owner)})}}},
+          {"spec",
+           {{"driver", api::kDriverName},
+            {"nodeName", input.node},
+            {"pool", {{"name", input.node}, {"generation", generation}, {"resourceSliceCount", 1}}},
+            {"devices", SliceDevices(input)}}}};
+}
+
+bool Covers(const json& actual, const json& wanted) {
+  if (wanted.is_object()) {
+    if (!actual.is_object()) return false;
+    for (const auto& [key, value] : wanted.items()) {
+      const auto it = actual.find(key);
+      if (it == actual.end()) {
+        // The server leaves empty lists out.
+        if (value.is_array() && value.empty()) continue;
+        return false;
+      }
+      if (!Covers(*it, value)) return false;
+    }
+    return true;
+  }
+  if (!wanted.is_array()) return actual == wanted;
+  if (!actual.is_array() || actual.size() != wanted.size()) return wanted.empty() && actual.is_null();
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (!Covers(actual[i], wanted[i])) return false;
+  }
+  return true;
+}
+
+bool DroppedSharing(const json& stored) {
+  const auto spec = stored.find("spec");
+  if (spec == stored.end() || !spec->contains("devices")) return false;
+  for (const json& device : (*spec)["devices"]) {
+    if (device.value("name", "") == "channel-0") return !device.value(kSharing, false);
+  }
+  return false;
+}
+
+}  // namespace cd::plugin

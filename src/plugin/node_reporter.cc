@@ -1,0 +1,217 @@
+#include "src/plugin/node_reporter.h"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "src/base/log.h"
+
+namespace cd::plugin {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr Duration kRetry{1'000};
+
+bool Lists(const api::ImexNodeStatus& status, const api::NodeChannel& channel) {
+  return std::find(status.channels.begin(), status.channels.end(), channel) != status.channels.end();
+}
+
+// Versions of one resource type grow; what is no number is unknown and counts as not older.
+bool Older(const std::string& a, const std::string& b) {
+  std::uint64_t left = 0;
+  std::uint64_t right = 0;
+  const auto parse = [](const std::string& text, std::uint64_t& out) {
+    return std::from_chars(text.data(), text.data() + text.size(), out).ec == std::errc();
+  };
+  return parse(a, left) && parse(b, right) && left < right;
+}
+
+}  // namespace
+
+NodeReporter::NodeReporter(Executor& executor, kube::ApiClient& client, NodeState& state, std::string node, std::string boot_id)
+    : executor_(executor), client_(client), state_(state), node_(std::move(node)), boot_id_(std::move(boot_id)) {}
+
+void NodeReporter::BecomePublisher(const api::OwnerReference& owner) {
+  owner_ = owner;
+  // The watch may be behind the last write of the instance before this one.
+  in_flight_ = true;
+  Reread();
+}
+
+void NodeReporter::SetObserved(std::shared_ptr<const api::ImexNode> node) {
+  observed_any_ = true;
+  if (node == nullptr) {
+    // Not while our own create is on its way: the watch is behind it.
+    if (!in_flight_) known_.reset();
+  } else if (!known_ || node->meta.uid != known_->uid || !Older(node->meta.resource_version, known_->resource_version)) {
+    Learn(*node);
+  }
+  if (!owner_) AskForWaiting();
+  FollowMaintenance();
+  Reconcile();
+}
+
+void NodeReporter::SetFabric(const fabric::FabricView& fabric) {
+  fabric_ = fabric;
+  Reconcile();
+}
+
+void NodeReporter::SetDaemon(const api::NodeDaemon& daemon) {
+  daemon_ = daemon;
+  Reconcile();
+}
+
+void NodeReporter::CheckpointChanged() {
+  FollowMaintenance();
+  Reconcile();
+}
+
+bool NodeReporter::UpToDate() const {
+  return known_ && fabric_ && known_->status == Desired();
+}
+
+api::ImexNodeStatus NodeReporter::Desired() const {
+  api::ImexNodeStatus out;
+  out.boot_id = boot_id_;
+  out.driver_version = fabric_->driver_version;
+  out.fabric = fabric_->state;
+  out.clique_ids = fabric_->clique_ids;
+  out.fabric_message = fabric_->message;
+  out.daemon = daemon_;
+  out.channels = HeldChannels(state_.last());
+  out.maintenance_acknowledged = state_.last().maintenance;
+  return out;
+}
+
+void NodeReporter::Reconcile() {
+  if (!owner_ || !observed_any_ || !fabric_ || in_flight_ || retry_armed_) return;
+  if (!known_) return Create();
+  const api::ImexNodeStatus desired = Desired();
+  if (known_->status != desired) return Write(desired);
+  FinishWithdrawals();
+  AnswerWaiting();
+}
+
+void NodeReporter::Create() {
+  api::ImexNode node;
+  node.meta.name = node_;
+  node.meta.owners = {*owner_};
+  in_flight_ = true;
+  client_.Call(kube::Create(api::kImexNodes, "", api::EncodeImexNode(node)), [this](Result<json> answer) {
+    if (!answer && answer.error().code == ErrorCode::kAlreadyExists) return Reread();
+    OnAnswer(answer ? api::DecodeImexNode(*answer) : Fail(answer.error()), "create");
+  });
+}
+
+void NodeReporter::Write(const api::ImexNodeStatus& desired) {
+  json status = api::EncodeImexNodeStatus(desired);
+  // A merge patch removes only what it names.
+  if (desired.maintenance_acknowledged.empty()) status["maintenanceAcknowledged"] = nullptr;
+  const json patch{{"metadata", {{"resourceVersion", known_->resource_version}}}, {"status", std::move(status)}};
+  in_flight_ = true;
+  client_.Call(kube::MergePatch(api::kImexNodes, {"", node_}, patch, "status"), [this, desired](Result<json> answer) {
+    if (!answer && answer.error().code == ErrorCode::kConflict) return Reread();  // the controller wrote the spec
+    auto node = answer ? api::DecodeImexNode(*answer) : Result<api::ImexNode>(Fail(answer.error()));
+    if (node && node->status != desired)
+      node = Fail(ErrorCode::kInternal, "the server keeps another status than was sent: is the CRD older than the plugin?");
+    OnAnswer(std::move(node), "status");
+  });
+}
+
+void NodeReporter::Reread() {
+  client_.Call(kube::Get(api::kImexNodes, {"", node_}),
+               [this](Result<json> answer) { OnAnswer(answer ? api::DecodeImexNode(*answer) : Fail(answer.error()), "read"); });
+}
+
+void NodeReporter::OnAnswer(Result<api::ImexNode> answer, std::string_view what) {
+  in_flight_ = false;
+  if (answer) {
+    Learn(*answer);
+    FollowMaintenance();
+    return Reconcile();
+  }
+  if (answer.error().code == ErrorCode::kNotFound && what != "create") {
+    known_.reset();  // deleted meanwhile: created anew
+    return Reconcile();
+  }
+  LogWarning("cannot write IMEXNode", {{"node", node_}, {"step", what}, {"error", answer.error().message}});
+  retry_armed_ = true;
+  executor_.PostAfter(answer.error().retry_after.value_or(kRetry), [this] {
+    retry_armed_ = false;
+    Reconcile();
+  });
+}
+
+void NodeReporter::Learn(const api::ImexNode& node) {
+  known_ = Known{node.meta.uid, node.meta.resource_version, node.reported ? node.status : api::ImexNodeStatus{}};
+  wanted_maintenance_ = node.maintenance;
+}
+
+// The object as it is known lists what the checkpoint holds, and no write of ours is on its way.
+void NodeReporter::FinishWithdrawals() {
+  const std::set<api::NodeChannel> ended = state_.last().withdrawing;
+  if (ended.empty()) return;
+  state_.Transact(
+      [this, ended](Checkpoint& checkpoint) -> Status {
+        std::set<api::NodeChannel> unlisted;
+        for (const api::NodeChannel& channel : ended) {
+          if (known_ && !Lists(known_->status, channel)) unlisted.insert(channel);
+        }
+        EndWithdrawal(checkpoint, unlisted);
+        return {};
+      },
+      [](const Status& result) {
+        if (!result) LogWarning("a withdrawn channel stays marked", {{"error", result.error().message}});
+      });
+}
+
+void NodeReporter::FollowMaintenance() {
+  if (!owner_ || wanted_maintenance_ == state_.last().maintenance) return;
+  if (!wanted_maintenance_.empty() && !HeldChannels(state_.last()).empty()) return;  // asked again when a channel is given up
+  state_.Transact([token = wanted_maintenance_](Checkpoint& checkpoint) { return SetMaintenance(checkpoint, token); },
+                  [token = wanted_maintenance_](const Status& result) {
+                    if (result) LogInfo("maintenance", {{"token", token}, {"acknowledged", !token.empty()}});
+                  });
+}
+
+void NodeReporter::EnsureReported(const api::NodeChannel& channel, std::function<void(Status)> done) {
+  waiting_.emplace_back(channel, std::move(done));
+  if (!owner_) return AskForWaiting();
+  Reconcile();
+}
+
+void NodeReporter::AnswerWaiting() {
+  std::vector<std::function<void(Status)>> answered;
+  std::erase_if(waiting_, [&](auto& item) {
+    if (!Lists(known_->status, item.first)) return false;
+    answered.push_back(std::move(item.second));
+    return true;
+  });
+  for (const auto& done : answered) done({});
+}
+
+// The other instance writes the report, from the checkpoint both share. What the watch says may be older than a withdrawal that
+// has ended since, so a quorum read decides.
+void NodeReporter::AskForWaiting() {
+  if (waiting_.empty()) return;
+  if (asking_) {
+    ask_again_ = true;
+    return;
+  }
+  asking_ = true;
+  ask_again_ = false;
+  client_.Call(kube::Get(api::kImexNodes, {"", node_}), [this](Result<json> answer) {
+    asking_ = false;
+    if (owner_) return Reconcile();
+    // Without an answer the next event of the watch asks again, and the Prepare has a limit of its own.
+    if (auto node = answer ? api::DecodeImexNode(*answer) : Result<api::ImexNode>(Fail(answer.error()))) {
+      Learn(*node);
+      AnswerWaiting();
+    }
+    if (ask_again_) AskForWaiting();
+  });
+}
+
+}  // namespace cd::plugin

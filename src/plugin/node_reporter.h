@@ -1,0 +1,79 @@
+// Keeps this node's IMEXNode: creates it, and writes its status on transitions. Executor's thread only.
+//
+// During a rolling update both instances have one, and only the publisher's writes. Every write carries the resourceVersion it
+// was computed for, so that a write of an instance that died, arriving late, cannot take a newer report back.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/executor.h"
+#include "src/fabric/fabric_probe.h"
+#include "src/kube/client.h"
+#include "src/plugin/node_driver.h"
+#include "src/plugin/node_state.h"
+
+namespace cd::plugin {
+
+class NodeReporter final : public ChannelReport {
+ public:
+  NodeReporter(Executor& executor, kube::ApiClient& client, NodeState& state, std::string node, std::string boot_id);
+
+  // From here on this instance writes. `owner` is the Node. What the checkpoint holds must be known to `state` by now: the first
+  // report is what the controller rebuilds a lost domain from.
+  void BecomePublisher(const api::OwnerReference& owner);
+
+  // What the watch says about the IMEXNode; null: there is none.
+  void SetObserved(std::shared_ptr<const api::ImexNode> node);
+  void SetFabric(const fabric::FabricView& fabric);
+  void SetDaemon(const api::NodeDaemon& daemon);
+  void CheckpointChanged();
+
+  void EnsureReported(const api::NodeChannel& channel, std::function<void(Status)> done) override;
+
+  // The API knows of this node's IMEXNode with what this process would say.
+  bool UpToDate() const;
+
+ private:
+  struct Known {
+    std::string uid;
+    std::string resource_version;
+    api::ImexNodeStatus status;
+  };
+
+  api::ImexNodeStatus Desired() const;
+  void Reconcile();
+  void Create();
+  void Write(const api::ImexNodeStatus& desired);
+  void Reread();
+  void Learn(const api::ImexNode& node);
+  void OnAnswer(Result<api::ImexNode> answer, std::string_view what);
+  void FinishWithdrawals();
+  void FollowMaintenance();
+  void AnswerWaiting();
+  void AskForWaiting();
+
+  Executor& executor_;
+  kube::ApiClient& client_;
+  NodeState& state_;
+  const std::string node_;
+  const std::string boot_id_;
+  std::optional<api::OwnerReference> owner_;  // set: publisher
+  bool observed_any_ = false;                 // the watch has spoken
+  std::optional<Known> known_;                // newest state of the object this process has seen
+  std::string wanted_maintenance_;
+  std::optional<fabric::FabricView> fabric_;  // nothing is reported before the first reading
+  api::NodeDaemon daemon_;
+  bool in_flight_ = false;  // publisher: one write or read at a time
+  bool asking_ = false;     // not the publisher
+  bool ask_again_ = false;
+  bool retry_armed_ = false;
+  std::vector<std::pair<api::NodeChannel, std::function<void(Status)>>> waiting_;
+};
+
+}  // namespace cd::plugin

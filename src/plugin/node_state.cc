@@ -1,0 +1,133 @@
+#include "src/plugin/node_state.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "src/base/files.h"
+#include "src/base/log.h"
+
+namespace cd::plugin {
+
+namespace {
+
+constexpr Duration kLockWait{10'000};
+constexpr Duration kLockRetry{2};  // a holder needs a few milliseconds
+
+}  // namespace
+
+Result<bool> FileLock::TryLock() {
+  if (fd_) return true;
+  Fd fd(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd) return Fail(ErrnoError(errno, "open " + path_.string()));
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return false;
+    return Fail(ErrnoError(errno, "lock " + path_.string()));
+  }
+  fd_ = std::move(fd);
+  return true;
+}
+
+NodeState::NodeState(Executor& executor, std::filesystem::path plugin_dir, std::string boot_id, const ClaimFiles& files)
+    : executor_(executor),
+      plugin_dir_(std::move(plugin_dir)),
+      path_(plugin_dir_ / "checkpoint.json"),
+      boot_id_(std::move(boot_id)),
+      files_(files),
+      lock_(plugin_dir_ / "serialize.lock") {}
+
+NodeState::~NodeState() {
+  *alive_ = false;
+}
+
+void NodeState::Transact(Change change, Done done) {
+  Try(std::make_shared<Waiting>(Waiting{std::move(change), std::move(done), executor_.clock().Now() + kLockWait}));
+}
+
+void NodeState::Try(const std::shared_ptr<Waiting>& waiting) {
+  const auto locked = lock_.TryLock();
+  if (!locked) return waiting->done(Fail(Annotate(locked.error(), "node lock")));
+  if (*locked) {
+    std::optional<Checkpoint> seen;
+    Status result = RunLocked(waiting->change, seen);
+    lock_.Unlock();  // before anybody hears of it: a handler may start the next transaction
+    if (seen) Publish(std::move(*seen));
+    return waiting->done(std::move(result));
+  }
+  if (executor_.clock().Now() >= waiting->give_up) {
+    return waiting->done(Fail(ErrorCode::kUnavailable, "another process holds the node lock for more than 10 s"));
+  }
+  executor_.PostAfter(kLockRetry, [this, waiting, alive = alive_] {
+    if (*alive) Try(waiting);
+  });
+}
+
+Status NodeState::RunLocked(const Change& change, std::optional<Checkpoint>& seen) {
+  auto loaded = Load();
+  if (!loaded) return Fail(loaded.error());
+  seen = *loaded;
+  if (auto changed = change(*loaded); !changed) return changed;
+  if (*loaded == *seen) return {};
+  if (auto written = ReplaceFile(path_, EncodeCheckpoint(*loaded)); !written)
+    return Fail(Annotate(written.error(), "checkpoint"));
+  seen = std::move(*loaded);
+  return {};
+}
+
+Result<Checkpoint> NodeState::Load() {
+  const auto text = ReadSmallFile(path_, 4 << 20);
+  if (!text && text.error().code != ErrorCode::kNotFound && text.error().code != ErrorCode::kInvalidArgument) {
+    return Fail(Annotate(text.error(), "checkpoint"));  // the disk, not the content: to be tried again
+  }
+  auto checkpoint = text ? DecodeCheckpoint(*text) : Result<Checkpoint>(Fail(text.error()));
+  if (!checkpoint) {
+    const bool missing = checkpoint.error().code == ErrorCode::kNotFound;
+    Checkpoint rebuilt = Rebuild(missing ? "" : checkpoint.error().message);
+    if (auto written = ReplaceFile(path_, EncodeCheckpoint(rebuilt)); !written)
+      return Fail(Annotate(written.error(), "checkpoint"));
+    return rebuilt;
+  }
+  if (checkpoint->boot_id == boot_id_) return checkpoint;
+  // After a reboot no process is left that could hold anything, and the CDI specs are gone with /run.
+  LogInfo("the node was rebooted: dropping what was prepared before",
+          {{"bootID", boot_id_}, {"claims", checkpoint->claims.size()}});
+  Checkpoint empty;
+  empty.boot_id = boot_id_;
+  empty.sequence = checkpoint->sequence;
+  return empty;
+}
+
+Checkpoint NodeState::Rebuild(const std::string& why) {
+  std::vector<std::string> unreadable;
+  Checkpoint rebuilt = files_.Rebuild(unreadable);
+  rebuilt.boot_id = boot_id_;
+  for (const std::string& marker : unreadable) LogError("a claim's marker cannot be read", {{"file", marker}});
+  if (why.empty()) {
+    if (!rebuilt.claims.empty()) LogWarning("no checkpoint: rebuilt from markers", {{"claims", rebuilt.claims.size()}});
+    return rebuilt;
+  }
+  const std::string aside = path_.string() + ".damaged-" + std::to_string(executor_.clock().WallNow().time_since_epoch().count());
+  std::error_code error;
+  std::filesystem::rename(path_, aside, error);
+  LogError("the checkpoint is damaged: kept aside, and what it held is held on from the claims' markers",
+           {{"error", why}, {"file", aside}, {"claims", rebuilt.claims.size()}, {"lingering", rebuilt.lingering.size()}});
+  return rebuilt;
+}
+
+void NodeState::Publish(Checkpoint checkpoint) {
+  if (checkpoint == last_) return;
+  last_ = std::move(checkpoint);
+  if (on_change_) on_change_();
+}
+
+void NodeState::Refresh() {
+  Transact([](Checkpoint&) { return Status{}; },
+           [](const Status& read) {
+             if (!read) LogWarning("cannot read the checkpoint", {{"error", read.error().message}});
+           });
+}
+
+}  // namespace cd::plugin

@@ -1,0 +1,118 @@
+#include "src/plugin/node_view.h"
+
+#include <algorithm>
+
+namespace cd::plugin {
+
+namespace {
+
+std::string NameOf(const api::ObjectRef& ref) {
+  return ref.ns + "/" + ref.name;
+}
+
+template <typename T, typename Predicate>
+const T* Find(const std::vector<T>& items, Predicate predicate) {
+  const auto it = std::find_if(items.begin(), items.end(), predicate);
+  return it == items.end() ? nullptr : &*it;
+}
+
+std::optional<api::Refusal> RefusalOf(const NodeView& view, const std::string& compute_domain_uid) {
+  if (view.domain) {
+    const auto* refusal = Find(view.domain->refusals, [&](const api::Refusal& r) {
+      return r.compute_domain_uid == compute_domain_uid && r.node == view.node;
+    });
+    if (refusal != nullptr) return *refusal;
+  }
+  if (view.imex_node) {
+    const auto* refusal =
+        Find(view.imex_node->refusals, [&](const api::Refusal& r) { return r.compute_domain_uid == compute_domain_uid; });
+    if (refusal != nullptr) return *refusal;
+  }
+  return std::nullopt;
+}
+
+// Why there is no domain to take a lease from; empty when there is one.
+std::string NoDomain(const NodeView& view) {
+  if (!view.imex_node) return "this node is not known to the controller yet (no IMEXNode)";
+  if (!view.imex_node->domain) {
+    return view.fabric_message.empty() ? "the controller has not made this node a member of an IMEX domain yet"
+                                       : "this node has no usable NVLink fabric: " + view.fabric_message;
+  }
+  if (!view.domain || view.domain->meta.uid != view.imex_node->domain->uid) {
+    return "IMEXDomain " + view.imex_node->domain->name + " is not there yet";
+  }
+  return "";
+}
+
+Denied Deny(ErrorCode code, std::string message) {
+  return {Error{code, std::move(message), std::nullopt}};
+}
+
+std::optional<Denied> WrongOwner(const ChannelRequest& request, const api::ChannelLease& lease, api::DomainMode mode) {
+  if (lease.compute_domain.ns != request.claim.ns) {
+    return Deny(ErrorCode::kInvalidArgument,
+                "domainID: " + request.config.domain_id + " is a ComputeDomain of another namespace than \"" + request.claim.ns +
+                    "\"; use the ResourceClaimTemplate of a ComputeDomain in the pod's own namespace");
+  }
+  // Shared domains serve ComputeDomains with isolationMode Channel alone, and those have allocationMode Single.
+  if (mode == api::DomainMode::kShared && request.config.allocation_mode == api::AllocationMode::kAll) {
+    return Deny(ErrorCode::kInvalidArgument,
+                "allocationMode: All, but ComputeDomain " + NameOf(lease.compute_domain) +
+                    " has spec.channel.allocationMode Single; use the ResourceClaimTemplate it names");
+  }
+  return std::nullopt;
+}
+
+// What the node still lacks for a lease that is there; empty: nothing.
+std::string MissingOnNode(const NodeView& view, const api::ChannelLease& lease) {
+  const api::DomainAssignment& assigned = *view.imex_node->domain;
+  const auto* member = Find(view.domain->members, [&](const api::DomainMember& m) { return m.node == view.node; });
+  if (member == nullptr || member->index != assigned.index) {
+    return "this node has no slot in IMEXDomain " + assigned.name + " yet";
+  }
+  if (!view.imex_node->maintenance.empty()) return "the node's IMEX daemon is under maintenance";
+  const api::NodeDaemon& daemon = view.daemon;
+  if (daemon.state == api::DaemonState::kAbsent) return "no IMEX daemon runs on this node (DaemonSet compute-domain-daemon)";
+  if (daemon.domain_uid != assigned.uid || daemon.index != assigned.index) {
+    return "the IMEX daemon has not joined IMEXDomain " + assigned.name + " as index " + std::to_string(assigned.index) + " yet";
+  }
+  if (daemon.state != api::DaemonState::kReady) return "the IMEX daemon is not READY yet";
+  if (!lease.released) return "the pods of ComputeDomain " + NameOf(lease.compute_domain) + " are held until it has formed";
+  return "";
+}
+
+}  // namespace
+
+Judgement Judge(const NodeView& view, const ChannelRequest& request) {
+  const std::string& uid = request.config.domain_id;
+  if (std::string missing = NoDomain(view); !missing.empty()) return AwaitsLease{std::move(missing), RefusalOf(view, uid)};
+
+  const api::ImexDomain& domain = *view.domain;
+  const auto* lease = Find(domain.channels, [&](const api::ChannelLease& l) { return l.compute_domain.uid == uid; });
+  if (lease == nullptr) {
+    return AwaitsLease{"the controller has not granted a channel of IMEXDomain " + domain.meta.name + " to the ComputeDomain yet",
+                       RefusalOf(view, uid)};
+  }
+  if (auto denied = WrongOwner(request, *lease, domain.mode)) return *denied;
+  if (lease->state != api::LeaseState::kActive) {
+    return Deny(ErrorCode::kFailedPrecondition, "ComputeDomain " + NameOf(lease->compute_domain) + " is being deleted");
+  }
+  Grant grant{domain.meta.name, domain.meta.uid, domain.clique_id, lease->channel, lease->compute_domain};
+  std::string missing = MissingOnNode(view, *lease);
+  if (!missing.empty()) return AwaitsNode{std::move(grant), std::move(missing)};
+  return Granted{std::move(grant)};
+}
+
+Status StillGranted(const api::ImexDomain& domain, const Grant& grant) {
+  const auto* lease =
+      Find(domain.channels, [&](const api::ChannelLease& l) { return l.compute_domain.uid == grant.compute_domain.uid; });
+  if (domain.meta.uid == grant.domain_uid && lease != nullptr && lease->channel == grant.channel &&
+      lease->state == api::LeaseState::kActive) {
+    return {};
+  }
+  return Fail(ErrorCode::kFailedPrecondition, "channel " + std::to_string(grant.channel) + " of IMEXDomain " + grant.domain +
+                                                  " is no longer granted to ComputeDomain " + NameOf(grant.compute_domain) +
+                                                  "; if it still exists the pod is tried again");
+}
+
+}  // namespace cd::plugin

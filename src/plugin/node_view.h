@@ -1,0 +1,59 @@
+// What this node's Prepares wait for, as seen in the local copies of the API's objects and in the daemon's status; and the
+// judgement of it for one claim. Pure.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "src/api/imex_domain.h"
+#include "src/api/imex_node.h"
+#include "src/api/resource_claim.h"
+#include "src/plugin/checkpoint.h"
+
+namespace cd::plugin {
+
+struct NodeView {
+  std::string node;
+  std::shared_ptr<const api::ImexNode> imex_node;  // null: not there, or not seen yet
+  std::shared_ptr<const api::ImexDomain> domain;   // the one imex_node->domain names; null: not seen yet
+  api::NodeDaemon daemon;                          // from status.json
+  api::FabricState fabric = api::FabricState::kNone;
+  std::string fabric_message;
+};
+
+// A claim's wish, validated.
+struct ChannelRequest {
+  api::ObjectRef claim;
+  api::ChannelConfig config;
+};
+
+// Everything is in place: this channel, at once.
+struct Granted {
+  Grant grant;
+};
+// The lease is there, but not everything else; `missing` is what to tell a person.
+struct AwaitsNode {
+  Grant grant;
+  std::string missing;
+};
+// No lease yet. `refusal` is the controller's reason, if it gave one.
+struct AwaitsLease {
+  std::string missing;
+  std::optional<api::Refusal> refusal;
+};
+// Waiting cannot help.
+struct Denied {
+  Error error;
+};
+using Judgement = std::variant<Granted, AwaitsNode, AwaitsLease, Denied>;
+
+Judgement Judge(const NodeView& view, const ChannelRequest& request);
+
+// The check after the announcement: `domain` is a quorum read. Still Active for the same ComputeDomain, number and life of the
+// domain.
+Status StillGranted(const api::ImexDomain& domain, const Grant& grant);
+
+}  // namespace cd::plugin

@@ -1,0 +1,77 @@
+#include "src/plugin/node_watch.h"
+
+#include <utility>
+
+namespace cd::plugin {
+
+namespace {
+
+kube::InformerOptions ByName(const api::ResourceType& type, const std::string& name) {
+  return {type, "", "", "metadata.name=" + name};
+}
+
+std::shared_ptr<const NodeView> EmptyView(const std::string& node) {
+  auto view = std::make_shared<NodeView>();
+  view->node = node;
+  return view;
+}
+
+}  // namespace
+
+NodeWatch::NodeWatch(Executor& executor, kube::ApiClient& client, std::string node, std::uint64_t seed,
+                     std::function<void()> on_change)
+    : executor_(executor),
+      client_(client),
+      seed_(seed),
+      on_change_(std::move(on_change)),
+      view_(EmptyView(node)),
+      nodes_(client, executor, ByName(api::kImexNodes, node), api::DecodeImexNode, seed) {}
+
+template <typename Edit>
+void NodeWatch::Change(Edit edit) {
+  auto next = std::make_shared<NodeView>(*view_);
+  edit(*next);
+  view_ = std::move(next);
+  on_change_();
+}
+
+void NodeWatch::Start() {
+  nodes_.AddHandler([this](kube::ChangeType type, const Nodes::Ptr& node) {
+    if (node->meta.name != view_->node) return;
+    const bool present = type != kube::ChangeType::kDeleted;
+    FollowDomain(present && node->domain ? node->domain->name : "");
+    Change([&](NodeView& view) { view.imex_node = present ? node : nullptr; });
+  });
+  nodes_.OnSynced([this] { on_change_(); });
+  nodes_.Start();
+}
+
+void NodeWatch::FollowDomain(const std::string& name) {
+  if (name == domain_name_) return;
+  domain_name_ = name;
+  domains_.reset();
+  if (view_->domain) Change([](NodeView& view) { view.domain = nullptr; });
+  if (name.empty()) return;
+  domains_ = std::make_unique<Domains>(client_, executor_, ByName(api::kImexDomains, name), api::DecodeImexDomain, seed_ + 1);
+  domains_->AddHandler([this](kube::ChangeType type, const Domains::Ptr& domain) {
+    if (domain->meta.name != domain_name_) return;
+    const bool present = type != kube::ChangeType::kDeleted;
+    Change([&](NodeView& view) { view.domain = present ? domain : nullptr; });
+  });
+  domains_->Start();
+}
+
+void NodeWatch::SetDaemon(const api::NodeDaemon& daemon) {
+  if (daemon == view_->daemon) return;
+  Change([&](NodeView& view) { view.daemon = daemon; });
+}
+
+void NodeWatch::SetFabric(api::FabricState state, const std::string& message) {
+  if (state == view_->fabric && message == view_->fabric_message) return;
+  Change([&](NodeView& view) {
+    view.fabric = state;
+    view.fabric_message = message;
+  });
+}
+
+}  // namespace cd::plugin

@@ -1,0 +1,184 @@
+#include "src/plugin/plugin.h"
+
+#include <utility>
+
+#include "src/base/log.h"
+
+namespace cd::plugin {
+
+namespace {
+
+constexpr Duration kSeekLock{250};
+
+// The clique whose channels may be offered. A sick fabric is still the node's fabric; one that is forming offers nothing yet.
+std::string OfferedClique(const fabric::FabricView& fabric) {
+  const bool usable = fabric.state == api::FabricState::kReady || fabric.state == api::FabricState::kDegraded;
+  return usable && fabric.clique_ids.size() == 1 ? fabric.clique_ids.front() : "";
+}
+
+const char* NameOf(api::FabricState state) {
+  switch (state) {
+    case api::FabricState::kNone:
+      return "None";
+    case api::FabricState::kForming:
+      return "Forming";
+    case api::FabricState::kReady:
+      return "Ready";
+    case api::FabricState::kDegraded:
+      return "Degraded";
+    case api::FabricState::kMixed:
+      return "Mixed";
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Plugin>> Plugin::Create(EventLoop& loop, kube::ApiClient& client, PluginOptions options) {
+  std::unique_ptr<Plugin> plugin(new Plugin(loop, client, std::move(options)));
+  if (auto recovered = plugin->Recover(); !recovered) return Fail(recovered.error());
+  return plugin;
+}
+
+Plugin::Plugin(EventLoop& loop, kube::ApiClient& client, PluginOptions options)
+    : loop_(loop),
+      options_(std::move(options)),
+      files_(options_.paths),
+      state_(loop, options_.paths.plugin_dir, options_.boot_id, files_),
+      reporter_(loop, client, state_, options_.node, options_.boot_id),
+      driver_(loop, client, state_, files_, reporter_, {options_.node, options_.daemon_namespace, options_.instance}),
+      watch_(loop, client, options_.node, options_.seed, [this] { OnView(); }),
+      daemon_(loop, options_.paths.plugin_dir / "daemon", options_.boot_id,
+              [this](const api::NodeDaemon& daemon) {
+                reporter_.SetDaemon(daemon);
+                watch_.SetDaemon(daemon);
+                SetHealth();
+              }),
+      slices_(loop, client, options_.node, options_.slots, options_.device_mode, options_.seed + 2),
+      labels_(loop, client, options_.node),
+      linger_(loop, state_, files_, options_.proc_root),
+      sweeper_(loop, client, state_, files_, options_.node),
+      publisher_lock_(options_.paths.plugin_dir / "publisher.lock") {}
+
+Plugin::~Plugin() = default;
+
+Status Plugin::Recover() {
+  if (auto made = files_.MakeDirectories(); !made) return made;
+  // Usually through before Transact returns; else, while another instance is at it, as soon as the loop runs.
+  const auto result = std::make_shared<Status>();
+  state_.Transact(
+      [this](Checkpoint& checkpoint) -> Status {
+        for (const auto& [uid, entry] : checkpoint.claims) {
+          if (entry.phase != ClaimPhase::kCompleted) continue;
+          if (auto written = files_.Write(entry); !written) {
+            // The driver may be reloading: Prepare of the claim writes them again, Unprepare needs none.
+            LogWarning("cannot write a prepared claim's CDI spec again", {{"claimUID", uid}, {"error", written.error().message}});
+          }
+        }
+        files_.RemoveStrays(checkpoint);
+        return {};
+      },
+      [result](Status done) {
+        if (!done) LogError("cannot read what is prepared here", {{"error", done.error().message}});
+        *result = std::move(done);
+      });
+  return *result;
+}
+
+void Plugin::Start(HealthHandler on_health) {
+  on_health_ = std::move(on_health);
+  state_.OnChange([this] { OnCheckpoint(); });
+  auto watch =
+      DirectoryWatch::Create(loop_, options_.paths.plugin_dir, {state_.path().filename().string()}, [this] { state_.Refresh(); });
+  if (watch) {
+    checkpoint_watch_ = std::move(*watch);
+  } else {
+    LogError("changes of another instance stay unseen", {{"error", watch.error().message}});
+  }
+  if (auto started = daemon_.Start(); !started)
+    LogError("the daemon's status stays unseen", {{"error", started.error().message}});
+  watch_.Start();
+  slices_.Start();
+  fabric_watch_ = std::make_unique<FabricWatch>(loop_, options_.paths.driver_root_mount,
+                                                [this](const fabric::FabricView& fabric) { OnFabric(fabric); });
+  SeekPublisherLock();
+}
+
+// The instance before us lets go when it ends.
+void Plugin::SeekPublisherLock() {
+  const auto held = publisher_lock_.TryLock();
+  if (!held) LogError("cannot take the publisher's lock", {{"error", held.error().message}});
+  if (held && *held) return BecomePublisher();
+  loop_.PostAfter(kSeekLock, [this] { SeekPublisherLock(); });
+}
+
+void Plugin::BecomePublisher() {
+  LogInfo("this instance publishes", {{"node", options_.node}, {"instance", options_.instance}});
+  publisher_ = true;
+  state_.Refresh();
+  daemon_.BecomePublisher();
+  linger_.Start();
+  sweeper_.Start();
+  labels_.ReadNode([this](const api::OwnerReference& owner) {
+    reporter_.BecomePublisher(owner);
+    slices_.BecomePublisher(owner);
+  });
+  OnView();
+  SetLabels();
+}
+
+void Plugin::OnFabric(const fabric::FabricView& fabric) {
+  fabric_ = fabric;
+  fabric_read_ = true;
+  const std::string clique = OfferedClique(fabric);
+  LogInfo("fabric", {{"node", options_.node},
+                     {"state", NameOf(fabric.state)},
+                     {"cliqueID", clique},
+                     {"driverVersion", fabric.driver_version},
+                     {"reason", fabric.message}});
+  watch_.SetFabric(fabric.state, fabric.message);
+  slices_.SetClique(clique);
+  reporter_.SetFabric(fabric);
+  SetLabels();
+  SetHealth();
+}
+
+void Plugin::OnView() {
+  if (!watch_.Synced()) return;
+  driver_.SetView(watch_.view());
+  reporter_.SetObserved(watch_.view()->imex_node);
+  daemon_.Reconcile(*watch_.view(), state_.last());
+}
+
+void Plugin::OnCheckpoint() {
+  reporter_.CheckpointChanged();
+  linger_.CheckpointChanged();
+  driver_.CheckpointChanged();
+  daemon_.Reconcile(*watch_.view(), state_.last());
+  SetLabels();
+}
+
+// A node keeps its daemon while its fabric is forming anew, and while a channel is held.
+void Plugin::SetLabels() {
+  if (!publisher_ || !fabric_read_) return;
+  const bool in_clique = fabric_.clique_ids.size() == 1;
+  labels_.Set({OfferedClique(fabric_), in_clique || !HeldChannels(state_.last()).empty()});
+}
+
+void Plugin::SetHealth() {
+  if (!on_health_ || !fabric_read_) return;
+  std::vector<DeviceHealth> devices;
+  if (!OfferedClique(fabric_).empty()) {
+    const bool fabric_good = fabric_.state == api::FabricState::kReady;
+    const bool daemon_good = watch_.view()->daemon.state == api::DaemonState::kReady;
+    const std::string message = !fabric_good ? fabric_.message : daemon_good ? "" : "the node's IMEX daemon is not READY";
+    const int channels = slices_.mode() == DeviceMode::kMulti ? 1 : options_.slots;
+    for (int i = 0; i < channels; ++i) {
+      devices.push_back({options_.node, "channel-" + std::to_string(i), fabric_good && daemon_good, message});
+    }
+    devices.push_back({options_.node, "daemon", fabric_good, fabric_good ? "" : fabric_.message});
+  }
+  on_health_(std::move(devices));
+}
+
+}  // namespace cd::plugin

@@ -1,0 +1,165 @@
+#include "src/plugin/slice_publisher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/log.h"
+
+namespace cd::plugin {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr Duration kRetry{1'000};
+
+std::string NameOf(const json& slice) {
+  return slice["metadata"].value("name", "");
+}
+std::string VersionOf(const json& slice) {
+  return slice["metadata"].value("resourceVersion", "");
+}
+std::string UidOf(const json& slice) {
+  return slice["metadata"].value("uid", "");
+}
+
+std::int64_t GenerationOf(const json& slice) {
+  return slice.value(json::json_pointer("/spec/pool/generation"), std::int64_t{0});
+}
+
+kube::InformerOptions Selection(const std::string& node) {
+  return {api::kResourceSlices, "", "", std::string("spec.driver=") + api::kDriverName + ",spec.nodeName=" + node};
+}
+
+}  // namespace
+
+SlicePublisher::SlicePublisher(Executor& executor, kube::ApiClient& client, std::string node, int slots, DeviceModeChoice choice,
+                               std::uint64_t seed)
+    : executor_(executor),
+      client_(client),
+      input_{node, "", slots, choice == DeviceModeChoice::kPlain ? DeviceMode::kPlain : DeviceMode::kMulti},
+      choice_(choice),
+      reflector_(client, executor, Selection(node),
+                 {[this](const std::vector<const json*>& items) {
+                    slices_.clear();
+                    for (const json* item : items) slices_[NameOf(*item)] = *item;
+                    synced_ = true;
+                    Reconcile();
+                  },
+                  [this](kube::ChangeType type, const json& object) {
+                    const std::string name = NameOf(object);
+                    const auto known = slices_.find(name);
+                    if (type != kube::ChangeType::kDeleted) {
+                      slices_[name] = object;
+                    } else if (known != slices_.end() && UidOf(known->second) == UidOf(object)) {
+                      LogInfo("a slice of this node was deleted", {{"slice", name}});
+                      slices_.erase(known);
+                    }
+                    Reconcile();
+                  }},
+                 seed) {}
+
+void SlicePublisher::Start() {
+  reflector_.Start();
+}
+
+void SlicePublisher::BecomePublisher(const api::OwnerReference& owner) {
+  owner_ = owner;
+  Reconcile();
+}
+
+void SlicePublisher::SetClique(const std::string& clique_id) {
+  clique_known_ = true;
+  input_.clique_id = clique_id;
+  Reconcile();
+}
+
+// One slice is the whole pool, so a changed one keeps the pool's generation: the server replaces it in one step.
+void SlicePublisher::Reconcile() {
+  if (!clique_known_ || !synced_ || in_flight_ || retry_armed_) return;
+  std::int64_t generation = 0;
+  const json* ours = nullptr;
+  const json* obsolete = nullptr;
+  for (const auto& [name, slice] : slices_) {
+    generation = std::max(generation, GenerationOf(slice));
+    (name == SliceName(input_.node) ? ours : obsolete) = &slice;
+  }
+  published_ = false;
+  if (!owner_) {
+    published_ = ours != nullptr;
+    return;
+  }
+  if (obsolete != nullptr) return Remove(*obsolete);
+  if (ours == nullptr) return Create(generation + 1);
+  if (!Covers(*ours, BuildSlice(input_, *owner_, GenerationOf(*ours)))) return Update(*ours);
+  published_ = true;
+}
+
+void SlicePublisher::Create(std::int64_t generation) {
+  in_flight_ = true;
+  client_.Call(kube::Create(api::kResourceSlices, "", BuildSlice(input_, *owner_, generation)),
+               [this](Result<json> answer) { OnWritten(std::move(answer), "create"); });
+}
+
+void SlicePublisher::Update(const json& present) {
+  json wanted = BuildSlice(input_, *owner_, GenerationOf(present));
+  wanted["metadata"]["resourceVersion"] = VersionOf(present);
+  in_flight_ = true;
+  client_.Call(kube::Update(api::kResourceSlices, wanted),
+               [this](Result<json> answer) { OnWritten(std::move(answer), "update"); });
+}
+
+// Left by another driver of this name, or by an older version of ours.
+void SlicePublisher::Remove(const json& slice) {
+  in_flight_ = true;
+  client_.Call(kube::Delete(api::kResourceSlices, {"", NameOf(slice)}, UidOf(slice), VersionOf(slice)),
+               [this, name = NameOf(slice)](Result<json> answer) {
+                 in_flight_ = false;
+                 const bool gone = answer || answer.error().code == ErrorCode::kNotFound;
+                 if (gone) slices_.erase(name);
+                 LogInfo("removing a slice that is not ours to keep",
+                         {{"slice", name}, {"removed", gone}, {"error", answer ? "" : answer.error().message}});
+                 gone ? Reconcile() : ArmRetry(kRetry);
+               });
+}
+
+void SlicePublisher::OnWritten(Result<json> answer, std::string_view what) {
+  in_flight_ = false;
+  if (!answer) {
+    LogWarning("cannot publish the slice", {{"node", input_.node}, {"step", what}, {"error", answer.error().message}});
+    // A conflict or a missing object is what the watch is about to tell.
+    return ArmRetry(answer.error().retry_after.value_or(kRetry));
+  }
+  if (input_.mode == DeviceMode::kMulti && DroppedSharing(*answer)) {
+    if (choice_ == DeviceModeChoice::kMulti) {
+      LogError(
+          "the API server drops allowMultipleAllocations (feature gate DRAConsumableCapacity is off): one pod per node at a "
+          "time; "
+          "set the device mode to auto or plain",
+          {{"node", input_.node}});
+    } else {
+      LogWarning(
+          "the API server drops allowMultipleAllocations (feature gate DRAConsumableCapacity is off): publishing plain devices",
+          {{"node", input_.node}, {"devices", input_.slots}});
+      input_.mode = DeviceMode::kPlain;
+    }
+  } else {
+    LogInfo("slice published", {{"node", input_.node}, {"step", what}, {"cliqueID", input_.clique_id}});
+  }
+  slices_[NameOf(*answer)] = std::move(*answer);
+  // What the server does not keep must not be written for ever.
+  const bool kept =
+      Covers(slices_[SliceName(input_.node)], BuildSlice(input_, *owner_, GenerationOf(slices_[SliceName(input_.node)])));
+  if (!kept && choice_ == DeviceModeChoice::kMulti) return ArmRetry(Duration(60'000));
+  Reconcile();
+}
+
+void SlicePublisher::ArmRetry(Duration delay) {
+  retry_armed_ = true;
+  executor_.PostAfter(delay, [this] {
+    retry_armed_ = false;
+    Reconcile();
+  });
+}
+
+}  // namespace cd::plugin
