@@ -86,7 +86,7 @@ def root(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_each_program_finds_all_its_libraries_in_the_image(root: Path, program: str) -> None:
-    done = subprocess.run(["unshare", "--map-root-user", "chroot", root, f"/usr/bin/{program}", "--help"],
+    done = subprocess.run(["unshare", "--map-root-user", f"--root={root}", f"/usr/bin/{program}", "--help"],
                           capture_output=True, text=True, check=False, env={})
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
