@@ -27,6 +27,14 @@ NODE_BINDS = {
     "var-log": "/var/log",
 }
 
+DEVICES = ("full", "fuse", "kmsg", "null", "ptmx", "random", "tty", "urandom", "zero")
+DEVICE_LINKS = {
+    "fd": "/proc/self/fd",
+    "stdin": "/proc/self/fd/0",
+    "stdout": "/proc/self/fd/1",
+    "stderr": "/proc/self/fd/2",
+}
+
 
 def build_node(folder: Path, programs: Path) -> None:
     """Gives this process its own view of the machine's file system.
@@ -46,8 +54,31 @@ def build_node(folder: Path, programs: Path) -> None:
     ns.bind(f"/proc/self/fd/{programs_fd}", "/run/lab/bin")
     for path in ("/run/lock", "/run/netns"):
         os.makedirs(path)
+    build_devices()
     for descriptor in (*sources.values(), programs_fd):
         os.close(descriptor)
+
+
+def build_devices() -> None:
+    """A /dev of the node's own: device nodes made here never reach the machine."""
+    numbers = {}
+    for name in DEVICES:
+        if os.path.exists(f"/dev/{name}"):
+            status = os.stat(f"/dev/{name}")
+            numbers[name] = (status.st_mode, status.st_rdev)
+    terminals = os.open("/dev/pts", os.O_PATH)
+    ns.mount("tmpfs", "/dev", "tmpfs", data="mode=755")
+    for name, (mode, number) in numbers.items():
+        os.mknod(f"/dev/{name}", mode, number)
+        os.chmod(f"/dev/{name}", mode & 0o777)  # whatever the umask
+    for name, target in DEVICE_LINKS.items():
+        os.symlink(target, f"/dev/{name}")
+    ns.bind(f"/proc/self/fd/{terminals}", "/dev/pts")
+    os.close(terminals)
+    os.mkdir("/dev/shm")
+    ns.mount("tmpfs", "/dev/shm", "tmpfs", data="mode=1777")
+    os.mkdir("/dev/mqueue")
+    ns.mount("mqueue", "/dev/mqueue", "mqueue")
 
 
 def main() -> None:
