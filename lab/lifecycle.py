@@ -80,9 +80,9 @@ def _remove(path: Path) -> None:
 def _new(cluster: Cluster, request: Request) -> State:
     current = state.fresh(cluster.identity)
     current.feature_gates = request.feature_gates or ""
-    current.emulator = _emulator_folder(cluster, request)
     for hardware in _requested_nodes(request, DEFAULT_NODES):
         current.add_node(hardware)
+    current.emulator = _emulator_folder(cluster, request)
     current.programs = str(programs())
     return current
 
