@@ -123,10 +123,10 @@ Status Cluster::WriteNodeSpec(const ImexNode& node, const std::optional<api::Dom
 }
 
 Status Cluster::AddFinalizer(const api::ComputeDomain& cd) {
-  json patch = json::array({{{"op", "test"}, {"path", "/metadata/uid"}, {"value", cd.meta.uid}}});
+  // The version: `add` would replace a list that somebody else began meanwhile, and a repeated one would add twice.
+  json patch = json::array({{{"op", "test"}, {"path", "/metadata/uid"}, {"value", cd.meta.uid}},
+                            {{"op", "test"}, {"path", "/metadata/resourceVersion"}, {"value", cd.meta.resource_version}}});
   if (cd.meta.finalizers.empty()) {
-    // `add` would replace a list that somebody else began meanwhile.
-    patch.push_back({{"op", "test"}, {"path", "/metadata/resourceVersion"}, {"value", cd.meta.resource_version}});
     patch.push_back({{"op", "add"}, {"path", "/metadata/finalizers"}, {"value", {api::kFinalizer}}});
   } else {
     patch.push_back({{"op", "add"}, {"path", "/metadata/finalizers/-"}, {"value", api::kFinalizer}});
