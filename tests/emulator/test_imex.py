@@ -227,7 +227,7 @@ def test_lost_member_is_recovering_and_comes_back(world):
 
 
 def test_grace_time_ends_in_disconnected(world):
-    a, b = world.domain(2, IMEX_NODE_DISCONNECTED_GRACE_TIME=1)
+    a, b = world.domain(2, IMEX_NODE_DISCONNECTED_GRACE_TIME=3)
     b.imex.kill()
     eventually(lambda: a.connection(1) == "RECOVERING")
     eventually(lambda: a.connection(1) == "DISCONNECTED")
