@@ -95,6 +95,7 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(EventLoop& loop, Reape
   if (!output) return Fail(output.error());
   if (!failure) return Fail(failure.error());
   std::vector<char*> words;
+  words.reserve(arguments.size() + 1);
   for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);
   const pid_t parent = ::getpid();

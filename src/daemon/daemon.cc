@@ -128,9 +128,9 @@ void Daemon::Do(const StartImex& action) {
   const std::string instance = new_instance_();
   LogInfo("nvidia-imex started", {{"pid", imex_.pid()},
                                   {"instance", instance},
-                                  {"domain", action.desired.domain->name},
-                                  {"domainUID", action.desired.domain->uid},
-                                  {"index", action.desired.domain->index}});
+                                  {"domain", action.setup.domain.name},
+                                  {"domainUID", action.setup.domain.uid},
+                                  {"index", action.setup.domain.index}});
   HandleLater(ImexStarted{instance});
 }
 
@@ -179,8 +179,9 @@ Status Daemon::UpdateHosts(const WriteHosts& hosts) const {
 
 Status Daemon::WriteImexFiles(const StartImex& action) const {
   if (auto made = MakeDirectories(options_.run_dir); !made) return made;
-  if (auto nodes = ReplaceFile(paths_.nodes, fabric::RenderNodes(*action.desired.domain), 0644); !nodes) return nodes;
-  return ReplaceFile(paths_.config, fabric::RenderConfig(action.desired, options_.pod_ip, paths_), 0644);
+  if (auto nodes = ReplaceFile(paths_.nodes, fabric::RenderNodes(action.setup.domain), 0644); !nodes) return nodes;
+  const auto config = fabric::RenderConfig(action.setup.config, action.setup.tls, options_.pod_ip, paths_);
+  return ReplaceFile(paths_.config, config, 0644);
 }
 
 Status CheckReady(const std::filesystem::path& dir, const std::string& pod_ip) {

@@ -51,7 +51,7 @@ void Supervisor::On(const DesiredRead& event, SteadyTime) {
   status_.boot_id = event.desired.boot_id;
   const auto* running = std::get_if<Running>(&phase_);
   if (running == nullptr || event.desired.idle) return;
-  if (running->desired.config != event.desired.config || running->desired.tls != event.desired.tls) {
+  if (running->setup.config != event.desired.config || running->setup.tls != event.desired.tls) {
     actions_.push_back(Note{"the configuration changed while channels are held: it is taken up when none is"});
   }
 }
@@ -64,7 +64,7 @@ void Supervisor::On(const ImexStarted& event, SteadyTime now) {
   auto* starting = std::get_if<Starting>(&phase_);
   if (starting == nullptr) return;
   Running running;
-  running.desired = std::move(starting->desired);
+  running.setup = std::move(starting->setup);
   running.addresses = std::move(starting->addresses);
   status_.instance = event.instance;
   phase_ = std::move(running);
@@ -150,20 +150,22 @@ void Supervisor::On(const StopRequested&, SteadyTime) {
   stop_requested_ = true;
 }
 
-bool Supervisor::ShouldRun() const {
-  return !stop_requested_ && desired_ && desired_->run && desired_->domain;
+std::optional<ImexSetup> Supervisor::Wanted() const {
+  if (stop_requested_ || !desired_.run || !desired_.domain) return std::nullopt;
+  return ImexSetup{*desired_.domain, desired_.config, desired_.tls};
 }
 
 void Supervisor::Advance(SteadyTime now) {
   const bool waiting = std::holds_alternative<Waiting>(phase_);
   if (std::holds_alternative<Idle>(phase_) || waiting) {
-    if (!ShouldRun()) {
+    auto wanted = Wanted();
+    if (!wanted) {
       phase_ = stop_requested_ ? decltype(phase_)(Ended{}) : Idle{};
       imex_error_.clear();
       // Nothing runs: no domain and index are occupied by this daemon.
       ResetStatus(fabric::kStateStopped);
     } else if (!waiting || now >= std::get<Waiting>(phase_).until) {
-      Start(now);
+      Start(*std::move(wanted));
     }
   } else if (auto* running = std::get_if<Running>(&phase_)) {
     AdvanceRunning(*running, now);
@@ -175,7 +177,7 @@ void Supervisor::Advance(SteadyTime now) {
 }
 
 void Supervisor::AdvanceRunning(Running& running, SteadyTime now) {
-  if (std::string why = ReasonToStop(running); !why.empty()) return StopImex(std::move(why), now);
+  if (std::string why = ReasonToStop(running.setup); !why.empty()) return StopImex(std::move(why), now);
   UpdateAddresses(running, now);
   if (running.answered && running.reconnect.TakeIfDue(now)) {
     actions_.push_back(SignalImex{SIGUSR1, "addresses of members changed or a member stays unconnected"});
@@ -184,14 +186,14 @@ void Supervisor::AdvanceRunning(Running& running, SteadyTime now) {
   const auto signalled = running.reconnect.last_sent();
   const bool settling = running.reconnect.owed() || (signalled && now < *signalled + kSettle);
   inquiry_.WantReport(!running.links_known || settling || !AllConnected(), now);
-  if (const auto question = inquiry_.TakeIfDue(now)) actions_.push_back(AskImex{*question, running.desired.domain->index});
+  if (const auto question = inquiry_.TakeIfDue(now)) actions_.push_back(AskImex{*question, running.setup.domain.index});
 }
 
 // A member that left needs no signal: nothing is to be reached at the empty slot, and the signal shakes every other link.
 void Supervisor::UpdateAddresses(Running& running, SteadyTime now) {
   if (running.hosts_retry && now < *running.hosts_retry) return;
   running.hosts_retry.reset();
-  auto wanted = fabric::SlotAddresses(*desired_->domain, desired_->hosts, address_);
+  auto wanted = fabric::SlotAddresses(running.setup.domain, desired_.hosts, address_);
   if (wanted == running.addresses) return;
   for (std::size_t slot = 0; slot < wanted.size(); ++slot) {
     if (slot < running.addresses.size() && wanted[slot] == running.addresses[slot]) continue;
@@ -201,29 +203,29 @@ void Supervisor::UpdateAddresses(Running& running, SteadyTime now) {
     }
   }
   running.addresses = wanted;
-  actions_.push_back(WriteHosts{desired_->domain->name, std::move(wanted)});
+  actions_.push_back(WriteHosts{running.setup.domain.name, std::move(wanted)});
   inquiry_.Refresh(now);
-  SetPeers();
+  SetPeers(running.setup.domain.index);
 }
 
-std::string Supervisor::ReasonToStop(const Running& running) const {
+std::string Supervisor::ReasonToStop(const ImexSetup& setup) const {
   if (stop_requested_) return "the daemon was asked to stop";
-  if (!desired_->run) return "it is not to run";
-  if (!desired_->domain) return "no IMEX domain is assigned any more";
-  if (*desired_->domain != *running.desired.domain) return "domain, index or number of slots changed";
-  const bool changed = running.desired.config != desired_->config || running.desired.tls != desired_->tls;
-  return changed && desired_->idle ? "the configuration changed and no channel is held" : "";
+  const auto wanted = Wanted();
+  if (!wanted) return desired_.run ? "no IMEX domain is assigned any more" : "it is not to run";
+  if (wanted->domain != setup.domain) return "domain, index or number of slots changed";
+  return *wanted != setup && desired_.idle ? "the configuration changed and no channel is held" : "";
 }
 
-void Supervisor::Start(SteadyTime) {
-  auto addresses = fabric::SlotAddresses(*desired_->domain, desired_->hosts, address_);
-  phase_ = Starting{*desired_, addresses};
+void Supervisor::Start(ImexSetup setup) {
+  auto addresses = fabric::SlotAddresses(setup.domain, desired_.hosts, address_);
   hosts_error_.clear();
   ResetStatus(fabric::kStateStarting);
-  status_.domain_uid = desired_->domain->uid;
-  status_.index = desired_->domain->index;
-  SetPeers();
-  actions_.push_back(StartImex{*desired_, {desired_->domain->name, std::move(addresses)}});
+  status_.domain_uid = setup.domain.uid;
+  status_.index = setup.domain.index;
+  SetPeers(setup.domain.index);
+  phase_ = Starting{setup, addresses};
+  WriteHosts hosts{setup.domain.name, std::move(addresses)};
+  actions_.push_back(StartImex{std::move(setup), std::move(hosts)});
 }
 
 void Supervisor::StopImex(std::string why, SteadyTime now) {
@@ -249,10 +251,10 @@ void Supervisor::ResetStatus(const char* state) {
   status_ = std::move(status);
 }
 
-void Supervisor::SetPeers() {
+void Supervisor::SetPeers(int own_index) {
   std::vector<PeerStatus> peers;
-  for (const fabric::DesiredHost& host : desired_->hosts) {
-    if (host.index == desired_->domain->index) continue;
+  for (const fabric::DesiredHost& host : desired_.hosts) {
+    if (host.index == own_index) continue;
     const auto same =
         std::find_if(status_.peers.begin(), status_.peers.end(), [&](const PeerStatus& p) { return p.index == host.index; });
     peers.push_back(same != status_.peers.end() ? *same : PeerStatus{host.index, kUnknown});

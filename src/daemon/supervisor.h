@@ -60,9 +60,16 @@ struct WriteHosts {
   std::vector<std::string> addresses;  // of every slot
   bool operator==(const WriteHosts&) const = default;
 };
+// What one life of nvidia-imex is bound to.
+struct ImexSetup {
+  fabric::DesiredDomain domain;
+  fabric::DesiredConfig config;
+  std::optional<fabric::DesiredTls> tls;
+  bool operator==(const ImexSetup&) const = default;
+};
 // Writes node map, configuration and hosts, then starts nvidia-imex. Answered by ImexStarted or ImexNotStarted.
 struct StartImex {
-  fabric::Desired desired;
+  ImexSetup setup;
   WriteHosts hosts;
 };
 struct SignalImex {
@@ -108,11 +115,11 @@ class Supervisor {
     SteadyTime until;
   };
   struct Starting {
-    fabric::Desired desired;
+    ImexSetup setup;
     std::vector<std::string> addresses;
   };
   struct Running {
-    fabric::Desired desired;             // what it was started with
+    ImexSetup setup;
     std::vector<std::string> addresses;  // in the hosts file; empty: they could not be written
     ReconnectSignal reconnect;
     std::optional<SteadyTime> hosts_retry;
@@ -140,22 +147,23 @@ class Supervisor {
   void On(const Tick&, SteadyTime) {}
   void On(const StopRequested& event, SteadyTime now);
 
-  bool ShouldRun() const;
+  // What nvidia-imex shall run with; empty: it shall not run.
+  std::optional<ImexSetup> Wanted() const;
   // Brings the phase in line with what is desired and what time it is.
   void Advance(SteadyTime now);
   void AdvanceRunning(Running& running, SteadyTime now);
   void UpdateAddresses(Running& running, SteadyTime now);
-  std::string ReasonToStop(const Running& running) const;
-  void Start(SteadyTime now);
+  std::string ReasonToStop(const ImexSetup& setup) const;
+  void Start(ImexSetup setup);
   void StopImex(std::string why, SteadyTime now);
   void BackOff(SteadyTime now);
   void ResetStatus(const char* state);
-  void SetPeers();
+  void SetPeers(int own_index);
   bool AllConnected() const;
   void Publish();
 
   std::string address_;
-  std::optional<fabric::Desired> desired_;
+  fabric::Desired desired_;  // the last good one; before the first: do not run
   bool stop_requested_ = false;
   std::string desired_error_;
   std::string hosts_error_;

@@ -192,8 +192,8 @@ Result<DaemonStatus> DecodeDaemonStatus(std::string_view text) {
   fields.Read("index", status.index, -1, kMaxNodeSlots - 1);
   fields.Read("address", status.address, INET6_ADDRSTRLEN);
   fields.Read("state", status.state, 32);
-  fields.Read("imexVersion", status.imex_version, 64 * 3);  // an invalid byte became three
-  fields.Read("error", status.error, kMaxError * 3);
+  fields.Read("imexVersion", status.imex_version, std::size_t{3} * 64);  // an invalid byte became three
+  fields.Read("error", status.error, 3 * kMaxError);
   fields.ForEach("peers", kMaxNodeSlots, [&](const JsonFields& entry) {
     PeerStatus peer{-1, ""};
     entry.Read("index", peer.index, 0, kMaxNodeSlots - 1);

@@ -49,13 +49,13 @@ std::optional<int> IndexOf(std::string_view key) {
   return index;
 }
 
+// One certificate serves both directions: every daemon is a server and a client of its peers.
 void AppendTls(std::string& text, const DesiredTls& tls) {
   text += "IMEX_ENABLE_AUTH_ENCRYPTION=1\nIMEX_AUTH_ENCRYPTION_MODE=SSL_TLS\nIMEX_AUTH_SOURCE=FILE\n";
-  // One certificate serves both directions: every daemon is a server and a client of its peers.
-  for (const char* role : {"SERVER", "CLIENT"}) {
-    const std::string prefix = std::string("IMEX_") + role + "_";
-    text += prefix + "KEY=" + tls.key + "\n" + prefix + "CERT=" + tls.certificate + "\n" + prefix + "CERT_AUTH=" + tls.authority +
-            "\n";
+  for (const char* role : {"IMEX_SERVER_", "IMEX_CLIENT_"}) {
+    text.append(role).append("KEY=").append(tls.key).append("\n");
+    text.append(role).append("CERT=").append(tls.certificate).append("\n");
+    text.append(role).append("CERT_AUTH=").append(tls.authority).append("\n");
   }
 }
 
@@ -85,8 +85,8 @@ std::string RenderNodes(const DesiredDomain& domain) {
   return text;
 }
 
-std::string RenderConfig(const Desired& desired, const std::string& address, const ImexPaths& paths) {
-  const DesiredConfig& config = desired.config;
+std::string RenderConfig(const DesiredConfig& config, const std::optional<DesiredTls>& tls, const std::string& address,
+                         const ImexPaths& paths) {
   std::string text;
   const auto line = [&text](std::string_view key, std::string_view value) {
     text += std::string(key) + "=" + std::string(value) + "\n";
@@ -106,8 +106,8 @@ std::string RenderConfig(const Desired& desired, const std::string& address, con
   line("IMEX_CMD_BIND_INTERFACE_IP", address);
   line("IMEX_CMD_PORT", std::to_string(config.command_port));
   line("IMEX_CMD_UNIX_DOMAIN_PATH", paths.command_socket);
-  if (desired.tls) {
-    AppendTls(text, *desired.tls);
+  if (tls) {
+    AppendTls(text, *tls);
   } else {
     line("IMEX_ENABLE_AUTH_ENCRYPTION", "0");
   }

@@ -36,7 +36,8 @@ std::string SlotHostName(std::string_view domain_name, int index);
 std::string RenderNodes(const DesiredDomain& domain);
 // config.cfg. `address` is what nvidia-imex and its command service bind to: without an explicit one they guess an interface, and
 // fail where IPv6 is off.
-std::string RenderConfig(const Desired& desired, const std::string& address, const ImexPaths& paths);
+std::string RenderConfig(const DesiredConfig& config, const std::optional<DesiredTls>& tls, const std::string& address,
+                         const ImexPaths& paths);
 
 // Address of every slot, as the hosts file shall say it: `own_address` at the own index whatever `hosts` says, kEmptySlotAddress
 // where nobody is.

@@ -26,9 +26,7 @@ TEST(RenderNodes, is_one_name_per_slot) {
 }
 
 TEST(RenderConfig, binds_explicitly_and_stays_in_the_foreground) {
-  Desired desired;
-  desired.domain = DesiredDomain{kName, "uid", 1, 3};
-  const std::string text = RenderConfig(desired, "10.0.0.1", ImexPathsIn("/run/x"));
+  const std::string text = RenderConfig({}, std::nullopt, "10.0.0.1", ImexPathsIn("/run/x"));
   EXPECT_EQ(text,
             "LOG_LEVEL=4\nLOG_FILE_NAME=\nSTATS_FILE_NAME=\nLOG_APPEND_TO_LOG=0\nLOG_USE_SYSLOG=0\nDAEMONIZE=0\n"
             "BIND_INTERFACE_IP=10.0.0.1\nSERVER_PORT=50000\nIMEX_NODE_CONFIG_FILE=/run/x/nodes.cfg\nIMEX_WAIT_FOR_QUORUM=NONE\n"
@@ -37,9 +35,7 @@ TEST(RenderConfig, binds_explicitly_and_stays_in_the_foreground) {
 }
 
 TEST(RenderConfig, tls_uses_one_certificate_in_both_directions) {
-  Desired desired;
-  desired.tls = DesiredTls{"/k", "/c", "/a"};
-  const std::string text = RenderConfig(desired, "10.0.0.1", ImexPathsIn("/run/x"));
+  const std::string text = RenderConfig({}, DesiredTls{"/k", "/c", "/a"}, "10.0.0.1", ImexPathsIn("/run/x"));
   for (const char* line :
        {"IMEX_ENABLE_AUTH_ENCRYPTION=1\n", "IMEX_AUTH_ENCRYPTION_MODE=SSL_TLS\n", "IMEX_AUTH_SOURCE=FILE\n",
         "IMEX_SERVER_KEY=/k\n", "IMEX_SERVER_CERT=/c\n", "IMEX_CLIENT_CERT=/c\n", "IMEX_CLIENT_CERT_AUTH=/a\n"}) {
