@@ -1,0 +1,129 @@
+#include "src/controller/decide_node.h"
+
+#include <gtest/gtest.h>
+
+#include "src/controller/decide_test_world.h"
+
+namespace cd::controller {
+namespace {
+
+using namespace domain::testing;  // NOLINT
+using domain::WakeState;
+
+// Node a with one claim of red, served; tests spoil it.
+struct NodeWorld {
+  api::ImexNode node = Assigned("a", 0);
+  api::ImexDomain domain = Domain();
+  bool has_domain = true;
+  domain::KnownDomains known;
+  std::vector<WaitingClaim> claims;
+
+  NodeWorld() {
+    domain.members = {Member(0, "a")};
+    domain.channels = {Lease(5, kRed)};
+    known.cached[kRed] = domain::ViewOf(Red());
+    WaitingClaim claim;
+    claim.demand = {"a", "team", "claim", {kRed, {}}};
+    claim.uid = "claim-uid";
+    claim.pods = {{"team", "pod", "pod-uid"}};
+    claims = {claim};
+  }
+
+  NodeDecision Decide() const {
+    NodeSnapshot snapshot;
+    snapshot.node = std::make_shared<const api::ImexNode>(node);
+    snapshot.clique = CliqueOf(domain, {node});
+    if (!has_domain) snapshot.clique->domain.reset();
+    snapshot.known = known;
+    snapshot.claims = claims;
+    return DecideNode(snapshot);
+  }
+};
+
+TEST(DecideNodeTest, served_node_needs_nothing) {
+  const auto decision = NodeWorld().Decide();
+  EXPECT_FALSE(decision.write);
+  EXPECT_TRUE(decision.wake.empty());
+  EXPECT_FALSE(decision.wait);
+  EXPECT_EQ(decision.states, (std::vector<std::pair<std::string, WakeState>>{{"claim-uid", WakeState::kDone}}));
+}
+
+TEST(DecideNodeTest, new_member_is_told_its_slot) {
+  NodeWorld world;
+  world.node = Node("a");
+  const auto decision = world.Decide();
+  EXPECT_TRUE(decision.write);
+  EXPECT_EQ(decision.domain, (api::DomainAssignment{kClique, kDomainUid, 0}));
+  EXPECT_TRUE(decision.refusals.empty());
+}
+
+TEST(DecideNodeTest, assignment_outlives_a_lost_domain) {
+  NodeWorld world;
+  world.has_domain = false;
+  EXPECT_FALSE(world.Decide().write);
+}
+
+TEST(DecideNodeTest, node_without_fabric_says_so_to_each_claim) {
+  NodeWorld world;
+  world.node = Node("a");
+  world.domain.members.clear();
+  world.node.status.fabric = api::FabricState::kNone;
+  world.node.status.clique_ids.clear();
+  const auto decision = world.Decide();
+  ASSERT_EQ(decision.refusals.size(), 1U);
+  EXPECT_EQ(decision.refusals[0].reason, "NoFabric");
+  EXPECT_EQ(decision.refusals[0].node, "");
+  EXPECT_EQ(decision.states[0].second, WakeState::kWaiting) << "the refusal is not written yet";
+}
+
+TEST(DecideNodeTest, full_domain_is_refused_in_words) {
+  NodeWorld world;
+  world.node = Node("a");
+  world.domain.node_slots = 1;
+  world.domain.members = {Member(0, "other")};
+  EXPECT_EQ(world.Decide().refusals.at(0).reason, "NoFreeSlot");
+}
+
+TEST(DecideNodeTest, node_with_foreign_channels_says_so) {
+  NodeWorld world;
+  world.node = Holding(Node("a"), 9, "gone");
+  const auto decision = world.Decide();
+  EXPECT_EQ(decision.domain, std::nullopt);
+  EXPECT_EQ(decision.refusals.at(0).reason, "HoldsForeignChannels");
+}
+
+TEST(DecideNodeTest, refusals_go_when_the_node_is_assigned) {
+  NodeWorld world;
+  world.node.refusals = {{"", kRed, "NoFabric", "m"}};
+  const auto decision = world.Decide();
+  EXPECT_TRUE(decision.write);
+  EXPECT_TRUE(decision.refusals.empty());
+  EXPECT_TRUE(decision.wake.empty()) << "the pod would read the refusal that still stands";
+  EXPECT_EQ(decision.states[0].second, WakeState::kBlocked);
+  world.node.refusals.clear();
+  world.claims[0].state = WakeState::kBlocked;
+  EXPECT_EQ(world.Decide().wake, (std::vector<api::ObjectRef>{{"team", "pod", "pod-uid"}}));
+}
+
+TEST(DecideNodeTest, late_daemon_wakes_each_waiting_pod_once) {
+  NodeWorld world;
+  world.claims.push_back(world.claims[0]);
+  world.claims[1].uid = "second-claim-of-the-pod";
+  for (auto& claim : world.claims) claim.age = Duration{9'000};
+  world.node.status.daemon.state = api::DaemonState::kStarting;
+  auto decision = world.Decide();
+  EXPECT_TRUE(decision.wake.empty());
+  for (auto& claim : world.claims) claim.state = WakeState::kBlocked;
+  world.node.status.daemon.state = api::DaemonState::kReady;
+  decision = world.Decide();
+  EXPECT_EQ(decision.wake.size(), 1U);
+}
+
+TEST(DecideNodeTest, young_claim_without_lease_is_looked_at_again) {
+  NodeWorld world;
+  world.domain.channels.clear();
+  EXPECT_TRUE(world.Decide().wait);
+}
+
+}  // namespace
+}  // namespace cd::controller
