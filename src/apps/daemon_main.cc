@@ -14,6 +14,10 @@
 #include "src/base/rng.h"
 #include "src/daemon/daemon.h"
 
+#ifndef CD_VERSION
+#define CD_VERSION "dev"
+#endif
+
 namespace {
 
 using cd::daemon::DaemonOptions;
@@ -86,6 +90,7 @@ int main(int argc, char** argv) {
 
   CLI::App app("Supervises nvidia-imex on one node of a ComputeDomain cluster.");
   app.require_subcommand(1);
+  app.set_version_flag("--version", CD_VERSION);
   app.add_option("--dir", dir, "Directory with desired/ and status/, shared with the kubelet plugin")->envname("CD_DIR");
   app.add_option("--pod-ip", options.pod_ip, "IP address of this pod")->envname("CD_POD_IP")->check(CheckAddress);
   app.add_option("--log-level", level, "debug, info, warn or error")
