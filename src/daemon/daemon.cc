@@ -60,6 +60,10 @@ void Daemon::TakeLock() {
     return;
   }
   lock_ = std::move(*lock);
+  // With the lock held a status left behind would count as ours until the first one of our own.
+  if (const Status removed = RemoveFile(fabric::StatusPath(options_.dir)); !removed) {
+    LogWarning("cannot remove the status left behind", {{"error", removed.error().message}});
+  }
   ReadDesired();
 }
 

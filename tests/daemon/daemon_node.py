@@ -81,6 +81,12 @@ class DaemonNode:
             return status.get("state") == state and all(status[k] == v for k, v in members.items()) and status
         return eventually(reached, what=f"state {state} {members} of {self.ip}")
 
+    def wait_new_instance(self, old: str) -> dict:
+        def reached():
+            status = self.status()
+            return status.get("state") == "READY" and status["instance"] != old and status
+        return eventually(reached, what=f"READY of {self.ip} as another instance than {old}")
+
     def wait_connected(self, *indexes: int) -> None:
         eventually(lambda: self.connected() == sorted(indexes), what=f"{self.ip} connected with {indexes}: {self.status()}")
 

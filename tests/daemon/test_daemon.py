@@ -94,7 +94,7 @@ def test_a_killed_nvidia_imex_comes_back_as_a_new_instance(clique):
     node.start()
     first = node.wait_state("READY")
     os.kill(node.imex_pids()[-1], signal.SIGKILL)
-    second = eventually(lambda: node.status()["instance"] != first["instance"] and node.wait_state("READY"))
+    second = node.wait_new_instance(first["instance"])
     assert second["error"] == ""
     [end] = [line for line in node.log() if line["msg"] == "nvidia-imex ended"]
     assert end["how"] == "was killed by signal 9" and "GPU event successfully subscribed" in end["lastLines"]
@@ -133,7 +133,7 @@ def test_a_daemon_started_again_without_its_plugin_works_from_the_last_wish(cliq
     assert node.check().returncode == 1  # status.json still says READY, but nobody stands behind it
     eventually(lambda: not alive(pid), what="end of the orphan")
     node.start()
-    second = eventually(lambda: node.status()["instance"] != first["instance"] and node.wait_state("READY"))
+    second = node.wait_new_instance(first["instance"])
     assert second["domainUID"] == first["domainUID"] and node.check().returncode == 0
 
 
@@ -146,7 +146,7 @@ def test_a_second_daemon_waits_for_the_first(clique):
     eventually(lambda: "another daemon of this node" in second.err())
     assert node.status()["instance"] == instance
     first.stop()
-    eventually(lambda: node.status()["state"] == "READY" and node.status()["instance"] != instance)
+    node.wait_new_instance(instance)
 
 
 @pytest.mark.parametrize("arguments, words", [
