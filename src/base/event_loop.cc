@@ -135,8 +135,10 @@ void EventLoop::Watch(int fd, std::uint32_t events, FdHandler handler) {
   epoll_event event{};
   event.events = events;
   event.data.u64 = EventKey(fd, watched->generation);
-  const int op = watched_.contains(fd) ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
-  if (::epoll_ctl(epoll_.get(), op, fd, &event) != 0) {
+  int failed = ::epoll_ctl(epoll_.get(), watched_.contains(fd) ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event);
+  // The watched file was closed and another one got its number.
+  if (failed != 0 && errno == ENOENT) failed = ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+  if (failed != 0) {
     LogError("cannot watch a file descriptor", {{"fd", fd}, {"error", ErrnoError(errno, "epoll_ctl").message}});
     watched_.erase(fd);
     return;

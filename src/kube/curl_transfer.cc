@@ -67,6 +67,7 @@ void CurlTransfer::Configure(const TlsSettings& tls, const std::string& user_age
   curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, &OnHeader);
   curl_easy_setopt(easy, CURLOPT_HEADERDATA, this);
   curl_easy_setopt(easy, CURLOPT_PRIVATE, this);
+  curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, why_.data());
   ConfigureTls(tls);
   ConfigureRequest();
 }
@@ -154,7 +155,7 @@ void CurlTransfer::Finish(CURLcode code) {
 
 Error CurlTransfer::FailureOf(CURLcode code) const {
   if (too_large_) return {ErrorCode::kInternal, fmt::format("the answer is larger than {} bytes", request_.largest_answer)};
-  Error error{ErrorCode::kUnavailable, curl_easy_strerror(code)};
+  Error error{ErrorCode::kUnavailable, why_[0] != '\0' ? why_.data() : curl_easy_strerror(code)};
   switch (code) {
     case CURLE_OPERATION_TIMEDOUT:
       error.code = ErrorCode::kDeadlineExceeded;

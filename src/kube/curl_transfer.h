@@ -3,6 +3,7 @@
 
 #include <curl/curl.h>
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -59,6 +60,7 @@ class CurlTransfer {
   std::string url_;
   std::string unseen_;  // streamed bytes not yet delivered
   std::string body_;
+  std::array<char, CURL_ERROR_SIZE> why_{};  // what curl says beyond its code, e.g. address and port
   bool too_large_ = false;
   std::optional<Result<HttpResponse>> result_;
 };

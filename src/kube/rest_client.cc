@@ -38,6 +38,7 @@ struct PendingCall {
   SteadyTime deadline;
   std::string token;  // of the try under way
   int tries = 0;
+  bool answered = false;  // the last try got an answer of whatever kind
   bool token_retried = false;
   bool unpaged = false;        // a continue token expired: everything in one answer
   json items = json::array();  // of the pages so far
@@ -134,6 +135,7 @@ void RestClient::Impl::Try(PendingCall& call) {
 
 void RestClient::Impl::OnAnswer(PendingCall& call, Result<HttpResponse> answer) {
   call.transfer.reset();
+  call.answered = answer.has_value();
   if (!answer) return OnError(call, std::move(answer.error()));
   LogWarnings(*answer);
   if (answer->status >= 300) {
@@ -197,7 +199,7 @@ std::optional<Duration> RestClient::Impl::RetryDelay(PendingCall& call, const Er
     return Duration(0);
   }
   const bool asked = error.retry_after && (error.code == ErrorCode::kTooManyRequests || error.code == ErrorCode::kUnavailable);
-  const bool lost = error.code == ErrorCode::kUnavailable && call.request.safe_to_repeat;
+  const bool lost = !call.answered && error.code == ErrorCode::kUnavailable && call.request.safe_to_repeat;
   if (!asked && !error.not_sent && !lost) return std::nullopt;
   Duration delay = kFirstRetry;
   for (int i = 1; i < call.tries && delay < kLongestRetry; ++i) delay *= 2;

@@ -4,6 +4,8 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
