@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "src/plugin/json_at.h"
+
 namespace cd::plugin {
 
 using nlohmann::json;
@@ -89,10 +91,12 @@ bool Covers(const json& actual, const json& wanted) {
 }
 
 bool DroppedSharing(const json& stored) {
-  const auto spec = stored.find("spec");
-  if (spec == stored.end() || !spec->contains("devices")) return false;
-  for (const json& device : (*spec)["devices"]) {
-    if (device.value("name", "") == "channel-0") return !device.value(kSharing, false);
+  const json* devices = FindAt(stored, "/spec/devices");
+  if (devices == nullptr || !devices->is_array()) return false;
+  for (const json& device : *devices) {
+    if (StringAt(device, "/name") != "channel-0") continue;
+    const json* sharing = FindAt(device, "/allowMultipleAllocations");
+    return sharing == nullptr || *sharing != true;
   }
   return false;
 }

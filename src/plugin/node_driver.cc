@@ -142,7 +142,8 @@ void NodeDriver::Do(const RunPtr& run, const action::ListComputeDomains& action)
   client_.Call(kube::List(api::kComputeDomains, action.ns), [this, run](Result<nlohmann::json> answer) {
     if (!answer) return Feed(run, event::ComputeDomainsListed{Fail(answer.error())});
     std::vector<api::ComputeDomain> domains;
-    for (const nlohmann::json& item : (*answer)["items"]) {
+    const auto items = answer->find("items");
+    for (const nlohmann::json& item : items != answer->end() ? *items : nlohmann::json::array()) {
       // One that cannot be read is not the claim's: the API server validated what this claim could mean.
       if (auto domain = api::DecodeComputeDomain(item)) domains.push_back(std::move(*domain));
     }

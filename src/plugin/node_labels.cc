@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/log.h"
+#include "src/plugin/json_at.h"
 
 namespace cd::plugin {
 
@@ -14,8 +15,10 @@ constexpr Duration kRetry{1'000};
 constexpr char kFieldManager[] = "compute-domain-kubelet-plugin";
 
 std::string LabelOf(const json& node, const char* label) {
-  const auto& metadata = node["metadata"];
-  return metadata.contains("labels") ? metadata["labels"].value(label, "") : "";
+  const json* labels = FindAt(node, "/metadata/labels");
+  if (labels == nullptr || !labels->is_object()) return "";
+  const auto it = labels->find(label);
+  return it != labels->end() && it->is_string() ? it->get<std::string>() : "";
 }
 
 }  // namespace
@@ -27,7 +30,7 @@ void NodeLabels::ReadNode(std::function<void(const api::OwnerReference&)> found)
       return ArmRetry([this, found] { ReadNode(found); });
     }
     applied_ = Wanted{LabelOf(*answer, api::kCliqueLabel), LabelOf(*answer, api::kDaemonNodeLabel) == "true"};
-    found({"v1", "Node", node_, (*answer)["metadata"].value("uid", ""), false});
+    found({"v1", "Node", node_, StringAt(*answer, "/metadata/uid"), false});
     Reconcile();
   });
 }

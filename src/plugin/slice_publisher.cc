@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/base/log.h"
+#include "src/plugin/json_at.h"
 
 namespace cd::plugin {
 
@@ -12,19 +13,19 @@ using nlohmann::json;
 namespace {
 
 constexpr Duration kRetry{1'000};
+constexpr Duration kKeepsNothing{60'000};
 
 std::string NameOf(const json& slice) {
-  return slice["metadata"].value("name", "");
+  return StringAt(slice, "/metadata/name");
 }
 std::string VersionOf(const json& slice) {
-  return slice["metadata"].value("resourceVersion", "");
+  return StringAt(slice, "/metadata/resourceVersion");
 }
 std::string UidOf(const json& slice) {
-  return slice["metadata"].value("uid", "");
+  return StringAt(slice, "/metadata/uid");
 }
-
 std::int64_t GenerationOf(const json& slice) {
-  return slice.value(json::json_pointer("/spec/pool/generation"), std::int64_t{0});
+  return IntegerAt(slice, "/spec/pool/generation");
 }
 
 kube::InformerOptions Selection(const std::string& node) {
@@ -146,11 +147,12 @@ void SlicePublisher::OnWritten(Result<json> answer, std::string_view what) {
   } else {
     LogInfo("slice published", {{"node", input_.node}, {"step", what}, {"cliqueID", input_.clique_id}});
   }
-  slices_[NameOf(*answer)] = std::move(*answer);
+  const bool kept = Covers(*answer, BuildSlice(input_, *owner_, GenerationOf(*answer)));
+  // Named first: json's assignment takes its right side by value, so it would be moved from before the left side is evaluated.
+  const std::string name = NameOf(*answer);
+  slices_[name] = std::move(*answer);
   // What the server does not keep must not be written for ever.
-  const bool kept =
-      Covers(slices_[SliceName(input_.node)], BuildSlice(input_, *owner_, GenerationOf(slices_[SliceName(input_.node)])));
-  if (!kept && choice_ == DeviceModeChoice::kMulti) return ArmRetry(Duration(60'000));
+  if (!kept && choice_ == DeviceModeChoice::kMulti) return ArmRetry(kKeepsNothing);
   Reconcile();
 }
 
