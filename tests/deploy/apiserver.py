@@ -64,12 +64,13 @@ class ApiServer:
         self._tls = ssl.create_default_context(cafile=str(pki.authority))
         self._tls.load_cert_chain(pki.certificate("admin"), pki.key("admin"))
 
-    def request(self, method: str, path: str, body: Any = None, who: Identity | None = None, content: str = "application/json") -> Answer:
+    def request(self, method: str, path: str, body: Any = None, who: Identity | None = None, content: str = "application/json",
+                accept: str = "application/json") -> Answer:
         connection = http.client.HTTPSConnection("127.0.0.1", self._port, context=self._tls, timeout=30)
         with closing(connection):
             text = b"" if body is None else json.dumps(body).encode()
             connection.putrequest(method, path)
-            for name, value in [("Content-Type", content), ("Content-Length", str(len(text))), *(who.headers() if who else [])]:
+            for name, value in [("Accept", accept), ("Content-Type", content), ("Content-Length", str(len(text))), *(who.headers() if who else [])]:
                 connection.putheader(name, value)
             connection.endheaders(text)
             response = connection.getresponse()
@@ -77,6 +78,10 @@ class ApiServer:
 
     def get(self, path: str) -> Answer:
         return self.request("GET", path)
+
+    def get_table(self, path: str) -> Object:
+        """What `kubectl get` prints: column names and cells."""
+        return self.request("GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io").body
 
     def create(self, path: str, body: Object, who: Identity | None = None) -> Answer:
         return self.request("POST", path, body, who)

@@ -240,3 +240,29 @@ def test_a_status_out_of_bounds_is_refused(api: ApiServer, status: Object, words
     obj = created(api, IMEX_NODES, {"apiVersion": "resource.nvidia.com/v1alpha1", "kind": "IMEXNode", "metadata": {"name": name}})
     answer = api.replace(f"{IMEX_NODES}/{name}/status", {**obj, "status": status})
     assert answer.status == 422 and all(word in answer.message for word in words), answer.message
+
+
+# --- what kubectl get shows
+
+
+def columns(api: ApiServer, path: str, name: str) -> dict[str, object]:
+    table = api.get_table(f"{path}/{name}")
+    return dict(zip((c["name"] for c in table["columnDefinitions"]), table["rows"][0]["cells"], strict=True))
+
+
+def test_the_list_of_compute_domains_says_whether_they_are_ready(api: ApiServer) -> None:
+    obj = created(api, DOMAINS, compute_domain())
+    ready = {"type": "Ready", "status": "False", "reason": "NodesNotReady", "message": "1 of 2", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    obj["status"] = {"conditions": [ready], "nodeSummary": {"total": 2, "ready": 1}}
+    assert api.replace(f"{DOMAINS}/{obj['metadata']['name']}/status", obj).ok
+    shown = columns(api, DOMAINS, obj["metadata"]["name"])
+    assert (shown["Isolation"], shown["Nodes"], shown["Ready-Nodes"], shown["Ready"], shown["Reason"]) == ("Channel", 2, 1, "False", "NodesNotReady")
+
+
+def test_the_list_of_nodes_says_which_have_a_fabric_and_a_daemon(api: ApiServer) -> None:
+    name = f"node-{next(_numbers)}"
+    obj = created(api, IMEX_NODES, {"apiVersion": "resource.nvidia.com/v1alpha1", "kind": "IMEXNode", "metadata": {"name": name}})
+    obj["status"] = {"fabric": {"state": "Ready", "cliqueIDs": ["u.1"]}, "daemon": {"state": "Starting"}}
+    assert api.replace(f"{IMEX_NODES}/{name}/status", obj).ok
+    shown = columns(api, IMEX_NODES, name)
+    assert (shown["Fabric"], shown["Clique"], shown["Daemon"]) == ("Ready", "u.1", "Starting")
