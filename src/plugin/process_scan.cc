@@ -30,6 +30,13 @@ std::optional<pid_t> PidOf(const fs::path& entry) {
   return pid;
 }
 
+// Containers of pods run in cgroups named after the pod, whoever drives them. The file is readable without any privilege; the
+// path may be told relative to our own cgroup, so only the pod's part of it can be expected.
+bool InPodCgroup(const fs::path& process) {
+  const auto text = ReadKernelFile(process / "cgroup", 1 << 20);
+  return text && text->find("pod") != std::string::npos;
+}
+
 // The namespace's name ("mnt:[4026531841]"); empty when the process is gone or a zombie, which has no mounts any more.
 Result<std::string> MountNamespace(const fs::path& process) {
   char target[PATH_MAX];
@@ -73,8 +80,8 @@ Result<std::map<std::string, std::vector<pid_t>>> ScanProcesses(const fs::path& 
     const auto pid = PidOf(it->path());
     if (!pid) continue;
     const auto ns = MountNamespace(it->path());
-    if (!ns) return Fail(ns.error());
-    if (ns->empty()) continue;
+    if (!ns && InPodCgroup(it->path())) return Fail(ns.error());
+    if (!ns || ns->empty()) continue;  // what runs in no pod was granted nothing
     auto known = by_namespace.find(*ns);
     if (known == by_namespace.end()) {
       const auto text = ReadKernelFile(it->path() / "mountinfo", 16 << 20);
