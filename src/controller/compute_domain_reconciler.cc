@@ -122,7 +122,11 @@ Status ComputeDomainReconciler::WriteStatus(const ComputeDomainSnapshot& snapsho
 Status ComputeDomainReconciler::Finish(const ComputeDomainSnapshot& snapshot, const ComputeDomainDecision& decision,
                                        Memory& memory) {
   const api::ObjectMeta& meta = snapshot.cd->meta;
-  if (!decision.remove_finalizer || memory.finalizer_removed) return {};
+  if (!decision.remove_finalizer) {
+    memory.finalizer_removed = false;  // seen; should somebody add it again, it is removed again
+    return {};
+  }
+  if (memory.finalizer_removed) return {};
   if (decision.delete_template && !memory.template_deleted) {
     const api::ObjectKey key{meta.ns, snapshot.cd->claim_template_name};
     if (auto ok = cluster_.DeleteTemplate(key, snapshot.claim_template.uid); !ok) {

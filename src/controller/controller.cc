@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "src/base/log.h"
 #include "src/controller/compute_domain_reconciler.h"
@@ -44,12 +45,21 @@ class Controller::Impl {
 
   void RunWorker() {
     if (!WaitForCaches()) return;
-    world_.BeginToAct();
-    LogInfo("controller begins to act");
+    BeginToAct();
     while (const auto key = queue_.Take()) {
       Process(*key);
       queue_.Done(*key);
     }
+  }
+
+  bool WorkOnce() {
+    if (!Synced()) return false;
+    BeginToAct();
+    const auto key = queue_.TryTake();
+    if (!key) return false;
+    Process(*key);
+    queue_.Done(*key);
+    return true;
   }
 
   void Stop() {
@@ -84,6 +94,12 @@ class Controller::Impl {
     return !stopping_;
   }
 
+  void BeginToAct() {
+    if (std::exchange(acting_, true)) return;
+    world_.BeginToAct();
+    LogInfo("controller begins to act");
+  }
+
   void Process(const std::string& key) {
     const Status done = Dispatch(key);
     if (done) return queue_.Forget(key);
@@ -109,6 +125,7 @@ class Controller::Impl {
   DomainReconciler domains_;
   NodeReconciler nodes_;
   ComputeDomainReconciler compute_domains_;
+  bool acting_ = false;  // worker's thread
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -135,6 +152,9 @@ bool Controller::Synced() const {
 }
 void Controller::RunWorker() {
   impl_->RunWorker();
+}
+bool Controller::WorkOnce() {
+  return impl_->WorkOnce();
 }
 void Controller::Stop() {
   impl_->Stop();

@@ -27,6 +27,8 @@ class Controller {
 
   // A thread of its own: waits for the caches, then works until Stop. Call it only while leading.
   void RunWorker();
+  // RunWorker for a caller that owns time: works on one key that is due. False: caches are not synced, or nothing is due.
+  bool WorkOnce();
   // Any thread. The request under way is finished, nothing new begins.
   void Stop();
 

@@ -81,6 +81,9 @@ DomainSnapshot World::SnapshotDomain(const std::string& name) const {
   for (const domain::Demand& demand : out.demands) Learn(out.known, demand.config.domain_id);
   if (out.clique.domain) {
     for (const api::ChannelLease& lease : out.clique.domain->channels) Learn(out.known, lease.compute_domain.uid);
+  } else {
+    // A rebuild may find channels of anybody.
+    for (const auto& [uid, key] : key_by_uid_) Learn(out.known, uid);
   }
   return out;
 }

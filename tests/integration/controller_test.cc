@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include "src/domain/clique.h"
+
 namespace cd::integration {
 namespace {
 
@@ -211,6 +213,33 @@ TEST_F(TwoNodes, refused_pod_is_woken_when_its_node_can_serve_it) {
   ServeAssignment(c);
   EXPECT_TRUE(Eventually([&] { return !WakeOf(one).empty(); }));
   EXPECT_TRUE(Node(c)->refusals.empty());
+}
+
+TEST_F(TwoNodes, node_that_left_the_cluster_gives_its_slot_back_but_one_that_lost_its_report_does_not) {
+  controller_.reset();
+  controller_ = std::make_unique<ControllerProcess>(controller::ControllerOptions{.gone_after = Duration{300}});
+  const api::DomainMember a = *domain::FindMember(*Domain(), a_);
+  const api::DomainMember b = *domain::FindMember(*Domain(), b_);
+  MustCall(kube::Create(api::kNodes, "", {{"metadata", {{"name", a_}}}}));
+  const std::string red = MakeComputeDomain("red");
+  Run("one", red, b_);
+  Hold(b_, WaitForLease(red), red);
+  DeleteComputeDomain("red");
+  ASSERT_TRUE(Eventually([&] { return Lease(red)->state == api::LeaseState::kDraining; }));
+  MustCall(kube::Delete(api::kImexNodes, {"", a_}));
+  MustCall(kube::Delete(api::kImexNodes, {"", b_}));
+  // What the vanished node held is free with its slot, not before.
+  ASSERT_TRUE(Eventually([&] { return domain::FindMember(*Domain(), b_) == nullptr; }));
+  EXPECT_EQ(Domain()->members, std::vector<api::DomainMember>{a});
+  EXPECT_TRUE(Lease(red)) << "node a may hold it: nothing is known of it";
+  MakeNode(Name("c"));
+  ASSERT_TRUE(Eventually([&] { return Node(Name("c"))->domain.has_value(); }));
+  EXPECT_NE(Node(Name("c"))->domain->index, b.index) << "slots never used come first";
+  nodes_ = {Name("c")};
+  MakeNode(a_);
+  EXPECT_TRUE(Eventually([&] { return Node(a_)->domain && Node(a_)->domain->index == a.index; }));
+  EXPECT_TRUE(Eventually([&] { return !Lease(red); }));
+  MustCall(kube::Delete(api::kNodes, {"", a_}));
 }
 
 }  // namespace
