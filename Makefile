@@ -6,7 +6,6 @@ VENV := build/venv
 PYTHON := $(VENV)/bin/python
 LAB := lab/lab
 NODES ?= 4
-export CCACHE_DIR ?= $(HOME)/.cache/computedomain-ccache
 
 .PHONY: help setup build lab demo test test-unit test-parts test-e2e sanitize tsan check bench lint format image image-arm64 test-arm64 lab-down
 
