@@ -34,34 +34,10 @@ std::string Marker(const ClaimEntry& entry) {
   return out.dump(1) + "\n";
 }
 
-// A container may have the file mounted: the same content keeps the same inode.
-Status ReplaceIfChanged(const fs::path& path, const std::string& content) {
-  if (const auto present = ReadSmallFile(path); present && *present == content) return {};
-  return ReplaceFile(path, content, 0644);
-}
-
-Result<ClaimEntry> ReadMarker(const fs::path& path) {
-  auto text = ReadSmallFile(path, 64 << 10);
-  if (!text) return Fail(text.error());
-  const json object = json::parse(*text, nullptr, false);
-  if (!object.is_object()) return Fail(ErrorCode::kInvalidArgument, "not a JSON object");
-  return DecodeClaimParts(object, "");
-}
-
 // `<prefix><uid>.json` → uid; empty for other files.
-std::string UidOf(const fs::path& file, std::string_view prefix) {
-  const std::string name = file.filename().string();
-  if (!name.starts_with(prefix) || file.extension() != kJson) return "";
+std::string UidOf(const std::string& name, std::string_view prefix) {
+  if (!name.starts_with(prefix) || !name.ends_with(kJson)) return "";
   return name.substr(prefix.size(), name.size() - prefix.size() - (sizeof kJson - 1));
-}
-
-std::vector<std::string> UidsIn(const fs::path& dir, std::string_view prefix) {
-  std::vector<std::string> uids;
-  std::error_code error;
-  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
-    if (std::string uid = UidOf(it->path(), prefix); IsSafePathComponent(uid)) uids.push_back(std::move(uid));
-  }
-  return uids;
 }
 
 }  // namespace
@@ -110,10 +86,32 @@ fs::path ClaimFiles::MarkerPath(const std::string& uid) const {
   return paths_.plugin_dir / "claims" / (uid + kJson);
 }
 
+// A container may have the file mounted: the same content keeps the same inode.
+Status ClaimFiles::ReplaceIfChanged(const fs::path& path, const std::string& content) const {
+  if (const auto present = disk_.Read(path); present && *present == content) return {};
+  return disk_.Replace(path, content, 0644);
+}
+
+Result<ClaimEntry> ClaimFiles::ReadMarker(const fs::path& path) const {
+  auto text = disk_.Read(path, 64 << 10);
+  if (!text) return Fail(text.error());
+  const json object = json::parse(*text, nullptr, false);
+  if (!object.is_object()) return Fail(ErrorCode::kInvalidArgument, "not a JSON object");
+  return DecodeClaimParts(object, "");
+}
+
+std::vector<std::string> ClaimFiles::UidsIn(const fs::path& directory, std::string_view prefix) const {
+  std::vector<std::string> uids;
+  for (const std::string& name : disk_.Names(directory)) {
+    if (std::string uid = UidOf(name, prefix); IsSafePathComponent(uid)) uids.push_back(std::move(uid));
+  }
+  return uids;
+}
+
 Status ClaimFiles::MakeDirectories() const {
   for (const fs::path& dir : {paths_.cdi_dir, paths_.plugin_dir / "claims", paths_.plugin_dir / "daemon" / "desired",
                               paths_.plugin_dir / "daemon" / "status"}) {
-    if (auto made = cd::MakeDirectories(dir); !made) return made;
+    if (auto made = disk_.MakeDirectories(dir); !made) return made;
   }
   return {};
 }
@@ -122,8 +120,7 @@ Result<std::string> ClaimFiles::DaemonSpec(const ClaimEntry& entry) const {
   const auto capability = fabric::ReadImexCapability(paths_.proc_devices, paths_.capabilities_dir);
   if (!capability) return Fail(ErrorCode::kFailedPrecondition, "IMEX capability device: " + capability.error().message);
   for (const char* program : {"nvidia-imex", "nvidia-imex-ctl"}) {
-    std::error_code error;
-    if (!fs::exists(paths_.driver_root_mount / "usr/bin" / program, error)) {
+    if (!disk_.Exists(paths_.driver_root_mount / "usr/bin" / program)) {
       return Fail(ErrorCode::kFailedPrecondition,
                   (paths_.driver_root / "usr/bin" / program).string() +
                       " is missing: install the IMEX package beside the driver, or correct driverRoot");
@@ -149,10 +146,10 @@ Status ClaimFiles::Write(const ClaimEntry& entry) const {
 }
 
 Status ClaimFiles::RemoveCdiSpec(const std::string& uid) const {
-  return IsSafePathComponent(uid) ? RemoveFile(CdiPath(uid)) : Status{};
+  return IsSafePathComponent(uid) ? disk_.Remove(CdiPath(uid)) : Status{};
 }
 Status ClaimFiles::RemoveMarker(const std::string& uid) const {
-  return IsSafePathComponent(uid) ? RemoveFile(MarkerPath(uid)) : Status{};
+  return IsSafePathComponent(uid) ? disk_.Remove(MarkerPath(uid)) : Status{};
 }
 
 Checkpoint ClaimFiles::Rebuild(std::vector<std::string>& unreadable) const {
@@ -163,8 +160,7 @@ Checkpoint ClaimFiles::Rebuild(std::vector<std::string>& unreadable) const {
       unreadable.push_back(MarkerPath(uid).string());
       continue;
     }
-    std::error_code error;
-    if (fs::exists(CdiPath(uid), error)) {
+    if (disk_.Exists(CdiPath(uid))) {
       entry->phase = ClaimPhase::kCompleted;
       out.claims[uid] = std::move(*entry);
     } else {

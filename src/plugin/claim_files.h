@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/disk.h"
 #include "src/fabric/device_numbers.h"
 #include "src/plugin/checkpoint.h"
 
@@ -45,7 +46,7 @@ class ClaimFiles {
     std::filesystem::path driver_root;        // as the host sees it: goes into the CDI spec
     std::filesystem::path driver_root_mount;  // as this process sees it
   };
-  explicit ClaimFiles(Paths paths) : paths_(std::move(paths)) {}
+  explicit ClaimFiles(Paths paths, Disk& disk = SystemDisk()) : paths_(std::move(paths)), disk_(disk) {}
 
   // Creates the directories this process owns.
   Status MakeDirectories() const;
@@ -69,7 +70,12 @@ class ClaimFiles {
   std::filesystem::path MarkerPath(const std::string& claim_uid) const;
   Result<std::string> DaemonSpec(const ClaimEntry& entry) const;
 
+  Status ReplaceIfChanged(const std::filesystem::path& path, const std::string& content) const;
+  Result<ClaimEntry> ReadMarker(const std::filesystem::path& path) const;
+  std::vector<std::string> UidsIn(const std::filesystem::path& directory, std::string_view prefix) const;
+
   Paths paths_;
+  Disk& disk_;
 };
 
 }  // namespace cd::plugin

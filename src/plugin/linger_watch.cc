@@ -1,15 +1,9 @@
 #include "src/plugin/linger_watch.h"
 
-#include <sys/epoll.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "src/base/log.h"
-#include "src/plugin/process_scan.h"
 
 namespace cd::plugin {
 
@@ -26,12 +20,12 @@ std::set<std::string> LingeringClaims(const Checkpoint& checkpoint) {
 
 }  // namespace
 
-LingerWatch::LingerWatch(EventLoop& loop, NodeState& state, const ClaimFiles& files, std::filesystem::path proc_root)
-    : loop_(loop), state_(state), files_(files), proc_root_(std::move(proc_root)) {}
+LingerWatch::LingerWatch(Executor& executor, NodeState& state, const ClaimFiles& files, Processes& processes)
+    : executor_(executor), state_(state), files_(files), processes_(processes) {}
 
 LingerWatch::~LingerWatch() {
-  loop_.Cancel(timer_);
-  for (const auto& [pid, fd] : processes_) loop_.Unwatch(fd.get());
+  executor_.Cancel(timer_);
+  for (const pid_t pid : followed_) processes_.Forget(pid);
 }
 
 void LingerWatch::Start() {
@@ -48,8 +42,8 @@ void LingerWatch::CheckpointChanged() {
 }
 
 void LingerWatch::Arm(Duration delay) {
-  loop_.Cancel(timer_);
-  timer_ = loop_.PostAfter(delay, [this] { Scan(); });
+  executor_.Cancel(timer_);
+  timer_ = executor_.PostAfter(delay, [this] { Scan(); });
 }
 
 void LingerWatch::Scan() {
@@ -60,7 +54,7 @@ void LingerWatch::Scan() {
   holders_.clear();
   bool blind = false;
   for (int pass = 0; pass < 2 && !over.empty(); ++pass) {
-    const auto holders = ScanProcesses(proc_root_, over);
+    const auto holders = processes_.Holders(over);
     if (!holders) {
       LogError("cannot tell whether processes hold a channel: it stays held", {{"error", holders.error().message}});
       return Arm(kScanAgain);
@@ -77,23 +71,22 @@ void LingerWatch::Scan() {
 // False where the end of the process will not be told.
 bool LingerWatch::Follow(const std::string& claim_uid, pid_t pid) {
   holders_[claim_uid].insert(pid);
-  if (processes_.contains(pid)) return true;
-  Fd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!fd && errno == ESRCH) {
-    Arm(Duration(0));  // ended since the scan
-    return true;
+  if (followed_.contains(pid)) return true;
+  switch (processes_.Follow(pid, [this, pid] { Ended(pid); })) {
+    case Processes::Following::kFollowed:
+      followed_.insert(pid);
+      return true;
+    case Processes::Following::kEnded:
+      Arm(Duration(0));
+      return true;
+    case Processes::Following::kImpossible:
+      break;
   }
-  if (!fd) return false;
-  const auto it = processes_.emplace(pid, std::move(fd)).first;
-  loop_.Watch(it->second.get(), EPOLLIN, [this, pid](std::uint32_t) { Ended(pid); });
-  return true;
+  return false;
 }
 
 void LingerWatch::Ended(pid_t pid) {
-  const auto it = processes_.find(pid);
-  if (it == processes_.end()) return;
-  loop_.Unwatch(it->second.get());
-  processes_.erase(it);
+  followed_.erase(pid);
   for (auto& [uid, pids] : holders_) {
     if (pids.erase(pid) > 0 && pids.empty()) Arm(Duration(0));  // its last known one: look for others
   }

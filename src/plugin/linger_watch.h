@@ -3,22 +3,21 @@
 #pragma once
 
 #include <sys/types.h>
-#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "src/base/event_loop.h"
-#include "src/base/fd.h"
+#include "src/base/executor.h"
 #include "src/plugin/claim_files.h"
 #include "src/plugin/node_state.h"
+#include "src/plugin/processes.h"
 
 namespace cd::plugin {
 
 class LingerWatch {
  public:
-  LingerWatch(EventLoop& loop, NodeState& state, const ClaimFiles& files, std::filesystem::path proc_root);
+  LingerWatch(Executor& executor, NodeState& state, const ClaimFiles& files, Processes& processes);
   ~LingerWatch();
   LingerWatch(const LingerWatch&) = delete;
   LingerWatch& operator=(const LingerWatch&) = delete;
@@ -34,14 +33,14 @@ class LingerWatch {
   void Ended(pid_t pid);
   void End(const std::set<std::string>& claims);
 
-  EventLoop& loop_;
+  Executor& executor_;
   NodeState& state_;
   const ClaimFiles& files_;
-  const std::filesystem::path proc_root_;
+  Processes& processes_;
   bool started_ = false;
   TimerId timer_ = 0;
-  std::set<std::string> seen_;                      // lingering claims
-  std::map<pid_t, Fd> processes_;                   // pidfds: readable when the process has ended
+  std::set<std::string> seen_;  // lingering claims
+  std::set<pid_t> followed_;
   std::map<std::string, std::set<pid_t>> holders_;  // by claim UID, those of the last scan that have not ended
 };
 

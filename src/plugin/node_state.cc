@@ -1,13 +1,8 @@
 #include "src/plugin/node_state.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-
-#include <cerrno>
 #include <utility>
 #include <vector>
 
-#include "src/base/files.h"
 #include "src/base/log.h"
 
 namespace cd::plugin {
@@ -20,24 +15,22 @@ constexpr Duration kLockRetry{2};  // a holder needs a few milliseconds
 }  // namespace
 
 Result<bool> FileLock::TryLock() {
-  if (fd_) return true;
-  Fd fd(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd) return Fail(ErrnoError(errno, "open " + path_.string()));
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) return false;
-    return Fail(ErrnoError(errno, "lock " + path_.string()));
-  }
-  fd_ = std::move(fd);
-  return true;
+  if (held()) return true;
+  auto lock = disk_.TryLock(path_);
+  if (!lock) return Fail(lock.error());
+  lock_ = std::move(*lock);
+  return held();
 }
 
-NodeState::NodeState(Executor& executor, std::filesystem::path plugin_dir, std::string boot_id, const ClaimFiles& files)
+NodeState::NodeState(Executor& executor, std::filesystem::path plugin_dir, std::string boot_id, const ClaimFiles& files,
+                     Disk& disk)
     : executor_(executor),
       plugin_dir_(std::move(plugin_dir)),
       path_(plugin_dir_ / "checkpoint.json"),
       boot_id_(std::move(boot_id)),
       files_(files),
-      lock_(plugin_dir_ / "serialize.lock") {}
+      disk_(disk),
+      lock_(plugin_dir_ / "serialize.lock", disk) {}
 
 NodeState::~NodeState() {
   *alive_ = false;
@@ -71,14 +64,14 @@ Status NodeState::RunLocked(const Change& change, std::optional<Checkpoint>& see
   seen = *loaded;
   if (auto changed = change(*loaded); !changed) return changed;
   if (*loaded == *seen) return {};
-  if (auto written = ReplaceFile(path_, EncodeCheckpoint(*loaded)); !written)
+  if (auto written = disk_.Replace(path_, EncodeCheckpoint(*loaded)); !written)
     return Fail(Annotate(written.error(), "checkpoint"));
   seen = std::move(*loaded);
   return {};
 }
 
 Result<Checkpoint> NodeState::Load() {
-  const auto text = ReadSmallFile(path_, 4 << 20);
+  const auto text = disk_.Read(path_, 4 << 20);
   if (!text && text.error().code != ErrorCode::kNotFound && text.error().code != ErrorCode::kInvalidArgument) {
     return Fail(Annotate(text.error(), "checkpoint"));  // the disk, not the content: to be tried again
   }
@@ -86,7 +79,7 @@ Result<Checkpoint> NodeState::Load() {
   if (!checkpoint) {
     const bool missing = checkpoint.error().code == ErrorCode::kNotFound;
     Checkpoint rebuilt = Rebuild(missing ? "" : checkpoint.error().message);
-    if (auto written = ReplaceFile(path_, EncodeCheckpoint(rebuilt)); !written)
+    if (auto written = disk_.Replace(path_, EncodeCheckpoint(rebuilt)); !written)
       return Fail(Annotate(written.error(), "checkpoint"));
     return rebuilt;
   }
@@ -110,8 +103,7 @@ Checkpoint NodeState::Rebuild(const std::string& why) {
     return rebuilt;
   }
   const std::string aside = path_.string() + ".damaged-" + std::to_string(executor_.clock().WallNow().time_since_epoch().count());
-  std::error_code error;
-  std::filesystem::rename(path_, aside, error);
+  if (auto moved = disk_.Rename(path_, aside); !moved) LogWarning("it cannot be kept", {{"error", moved.error().message}});
   LogError("the checkpoint is damaged: kept aside, and what it held is held on from the claims' markers",
            {{"error", why}, {"file", aside}, {"claims", rebuilt.claims.size()}, {"lingering", rebuilt.lingering.size()}});
   return rebuilt;

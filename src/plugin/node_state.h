@@ -7,26 +7,27 @@
 #include <optional>
 #include <string>
 
+#include "src/base/disk.h"
 #include "src/base/executor.h"
-#include "src/base/fd.h"
 #include "src/plugin/checkpoint.h"
 #include "src/plugin/claim_files.h"
 
 namespace cd::plugin {
 
-// An flock(2) on a file. The kernel lets go when the process ends, however it ends.
+// A lock on a file.
 class FileLock {
  public:
-  explicit FileLock(std::filesystem::path path) : path_(std::move(path)) {}
+  explicit FileLock(std::filesystem::path path, Disk& disk = SystemDisk()) : path_(std::move(path)), disk_(disk) {}
 
   // False: somebody else holds it. Holding it already is true.
   Result<bool> TryLock();
-  void Unlock() { fd_.Reset(); }
-  bool held() const { return static_cast<bool>(fd_); }
+  void Unlock() { lock_.reset(); }
+  bool held() const { return lock_ != nullptr; }
 
  private:
   std::filesystem::path path_;
-  Fd fd_;
+  Disk& disk_;
+  std::unique_ptr<DiskLock> lock_;
 };
 
 // Executor's thread only. Nothing here waits with the lock held: a change is a few small files.
@@ -36,7 +37,8 @@ class NodeState {
   using Change = std::function<Status(Checkpoint&)>;
   using Done = std::function<void(Status)>;
 
-  NodeState(Executor& executor, std::filesystem::path plugin_dir, std::string boot_id, const ClaimFiles& files);
+  NodeState(Executor& executor, std::filesystem::path plugin_dir, std::string boot_id, const ClaimFiles& files,
+            Disk& disk = SystemDisk());
   ~NodeState();
   NodeState(const NodeState&) = delete;
   NodeState& operator=(const NodeState&) = delete;
@@ -73,6 +75,7 @@ class NodeState {
   const std::filesystem::path path_;
   const std::string boot_id_;
   const ClaimFiles& files_;
+  Disk& disk_;
   FileLock lock_;
   Checkpoint last_;
   std::function<void()> on_change_;

@@ -56,7 +56,8 @@ Plugin::Plugin(EventLoop& loop, kube::ApiClient& client, PluginOptions options)
               }),
       slices_(loop, client, options_.node, options_.slots, options_.device_mode, options_.seed + 2),
       labels_(loop, client, options_.node),
-      linger_(loop, state_, files_, options_.proc_root),
+      processes_(loop, options_.proc_root),
+      linger_(loop, state_, files_, processes_),
       sweeper_(loop, client, state_, files_, options_.node),
       publisher_lock_(options_.paths.plugin_dir / "publisher.lock") {}
 

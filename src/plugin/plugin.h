@@ -72,6 +72,7 @@ class Plugin {
   DaemonLink daemon_;
   SlicePublisher slices_;
   NodeLabels labels_;
+  KernelProcesses processes_;
   LingerWatch linger_;
   Sweeper sweeper_;
   FileLock publisher_lock_;

@@ -1,0 +1,75 @@
+#include "src/base/disk.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "src/base/fd.h"
+#include "src/base/files.h"
+
+namespace cd {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FileDescriptorLock final : public DiskLock {
+ public:
+  explicit FileDescriptorLock(Fd fd) : fd_(std::move(fd)) {}
+
+ private:
+  Fd fd_;
+};
+
+class Files final : public Disk {
+ public:
+  Result<std::string> Read(const fs::path& path, std::size_t max_bytes) override { return ReadSmallFile(path, max_bytes); }
+  Status Replace(const fs::path& path, std::string_view content, mode_t mode) override {
+    return ReplaceFile(path, content, mode);
+  }
+  Status Remove(const fs::path& path) override { return RemoveFile(path); }
+  Status MakeDirectories(const fs::path& path) override { return cd::MakeDirectories(path); }
+
+  Status Rename(const fs::path& from, const fs::path& to) override {
+    std::error_code error;
+    fs::rename(from, to, error);
+    if (error) return Fail(ErrnoError(error.value(), "rename " + from.string()));
+    return {};
+  }
+
+  bool Exists(const fs::path& path) override {
+    std::error_code error;
+    return fs::exists(path, error);
+  }
+
+  std::vector<std::string> Names(const fs::path& directory) override {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+      names.push_back(it->path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  Result<std::unique_ptr<DiskLock>> TryLock(const fs::path& path) override {
+    Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!fd) return Fail(ErrnoError(errno, "open " + path.string()));
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK) return nullptr;
+      return Fail(ErrnoError(errno, "lock " + path.string()));
+    }
+    return std::make_unique<FileDescriptorLock>(std::move(fd));
+  }
+};
+
+}  // namespace
+
+Disk& SystemDisk() {
+  static Files files;
+  return files;
+}
+
+}  // namespace cd
