@@ -113,7 +113,7 @@ Status ComputeDomainReconciler::WriteStatus(const ComputeDomainSnapshot& snapsho
                                             Memory& memory) {
   if (auto ok = cluster_.WriteStatus(*snapshot.cd, *decision.status); !ok)
     return Fail(Annotate(ok.error(), "write status of ComputeDomain"));
-  memory.last_write = clock_.Now();
+  if (decision.counts) memory.last_write = clock_.Now();
   memory.differs_since.reset();
   return {};
 }

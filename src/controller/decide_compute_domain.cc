@@ -13,9 +13,9 @@ namespace {
 // Between two writes of one status.
 constexpr Duration kStatusInterval{2'000};
 // Pods that start together are seen within a fraction of this.
-constexpr Duration kGatherGrowth{200};
+constexpr Duration kGatherGrowth{300};
 // Pods of one workload end over seconds, and often their ComputeDomain follows.
-constexpr Duration kGatherShrink{2'000};
+constexpr Duration kGatherShrink{3'000};
 
 Duration Gather(Urgency urgency) {
   switch (urgency) {
@@ -45,8 +45,9 @@ void DecideStatus(const ComputeDomainSnapshot& in, ComputeDomainDecision& out) {
   out.differs = true;
   const Duration gathered = in.since_change.value_or(Duration{0});
   const Duration quiet = in.since_write.value_or(kStatusInterval);
-  // Acceptance is never held back by an earlier write: there is at most one, and somebody waits for it.
-  const Duration interval = urgency == Urgency::kAtOnce ? Duration{0} : kStatusInterval;
+  // Acceptance comes right after creation or an edit, is not held back, and holds nothing back: people wait for what follows it.
+  out.counts = urgency != Urgency::kAtOnce;
+  const Duration interval = out.counts ? kStatusInterval : Duration{0};
   const Duration due = std::max(Gather(urgency) - gathered, interval - quiet);
   if (due <= Duration{0}) {
     out.status = wanted;

@@ -30,7 +30,7 @@ struct ComputeDomainSnapshot {
   std::string now;
   // Status as last written by this process where the cache may be behind it; else cd->status.
   std::optional<api::ComputeDomainStatus> written;
-  // Time since the last status write of this process; nullopt: none yet.
+  // Time since the last status write of this process that counts; nullopt: none yet.
   std::optional<Duration> since_write;
   // Time since the wish to write first differed from what is written; nullopt: it does not.
   std::optional<Duration> since_change;
@@ -44,6 +44,7 @@ struct ComputeDomainDecision {
   bool remove_finalizer = false;
   std::optional<api::ComputeDomainStatus> status;  // write now
   std::optional<Duration> status_due;              // or look again after
+  bool counts = true;                              // the next write must keep its distance from this one
   bool differs = false;                            // the wish differs from what is written
 };
 

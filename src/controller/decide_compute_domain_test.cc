@@ -85,8 +85,8 @@ TEST(DecideComputeDomainTest, pods_that_come_together_are_one_write) {
   world.snapshot.since_write = Duration{60'000};
   auto decision = world.Decide();
   EXPECT_FALSE(decision.status);
-  EXPECT_EQ(decision.status_due, Duration{200});
-  world.snapshot.since_change = Duration{200};
+  EXPECT_EQ(decision.status_due, Duration{300});
+  world.snapshot.since_change = Duration{300};
   world.Pod("b", 1);
   decision = world.Decide();
   ASSERT_TRUE(decision.status);
@@ -111,7 +111,17 @@ TEST(DecideComputeDomainTest, ending_pods_are_gathered_longer) {
   world.snapshot.nodes.clear();
   world.snapshot.since_write = Duration{60'000};
   world.snapshot.since_change = Duration{500};
-  EXPECT_EQ(world.Decide().status_due, Duration{1'500});
+  EXPECT_EQ(world.Decide().status_due, Duration{2'500});
+}
+
+TEST(DecideComputeDomainTest, acceptance_holds_nothing_back) {
+  CdWorld world;
+  EXPECT_FALSE(world.Decide().counts);
+  world.Settle();
+  world.Pod("a", 0);
+  world.snapshot.since_change = Duration{300};
+  EXPECT_TRUE(world.Decide().status);
+  EXPECT_TRUE(world.Decide().counts);
 }
 
 TEST(DecideComputeDomainTest, deletion_drains_first_and_writes_no_status) {
