@@ -87,9 +87,14 @@ def show_channels(members: list[Member]) -> dict[str, int]:
     return numbers
 
 
+def refusal(stderr: str) -> str:
+    """What the program said, without what kubectl adds to it."""
+    return " ".join(line for line in stderr.splitlines() if not line.startswith("command terminated"))
+
+
 def show_import(importer: Member, exporter: Member, handle: str, granted: bool, note: str = "") -> None:
     result = workload.import_memory(importer.pod, handle, NAMESPACE_NAME)
-    outcome = result.stdout.strip() if result.returncode == 0 else result.stderr.strip().splitlines()[-1]
+    outcome = result.stdout.strip() if result.returncode == 0 else refusal(result.stderr)
     say(paint(importer.domain, f"{importer.pod} on {importer.node} imports {exporter.pod} on {exporter.node}{note}: ") + outcome)
     assert (result.returncode == 0) == granted, f"expected {'success' if granted else 'a refusal'}, got {result}"
     assert not granted or exporter.memory in result.stdout
@@ -109,7 +114,7 @@ def show_sharing(cluster: Cluster, members: list[Member], channels: dict[str, in
     say(paint("blue", f"{blue[1].pod} makes itself the device node of channel {channels['red']} (red's)"))
     result = workload.import_memory(blue[1].pod, handles[red[0]], NAMESPACE_NAME, "--channel", str(channels["red"]))
     assert result.returncode != 0, "a forged device node must grant nothing"
-    say(paint("blue", f"{blue[1].pod} imports {red[0].pod} through it: ") + result.stderr.strip().splitlines()[-1])
+    say(paint("blue", f"{blue[1].pod} imports {red[0].pod} through it: ") + refusal(result.stderr))
 
 
 def leftovers(cluster: Cluster) -> list[str]:
