@@ -30,19 +30,11 @@ def cdi_files(node: str) -> list[str]:
 
 
 def checkpoint_claims(node: str) -> list[str]:
-    """UIDs of the claims the checkpoint knows, prepared or lingering."""
+    """UIDs of the claims the checkpoint says are prepared or still held by a process."""
     checkpoint = json.loads(on_node(node, "cat", f"{PLUGIN_DIR}/checkpoint.json"))
-    return sorted(_uids(checkpoint))
-
-
-def _uids(value: object) -> set[str]:
-    """Every string that stands where a claim's UID stands: as a key of `claims`, or under `claimUID`/`uid`."""
-    if isinstance(value, dict):
-        return set().union(*(_uids(v) | ({k} if len(k) == 36 else set()) for k, v in value.items()),
-                           {v for k, v in value.items() if k.lower() in ("uid", "claimuid") and isinstance(v, str)})
-    if isinstance(value, list):
-        return set().union(*(_uids(v) for v in value))
-    return set()
+    prepared = [entry["claim"]["uid"] for entry in checkpoint["claims"]]
+    lingering = [entry["claimUID"] for entry in checkpoint["lingering"]]
+    return sorted(prepared + lingering)
 
 
 def processes_of_pod(pod_uid: str, program: str) -> list[int]:

@@ -14,7 +14,7 @@ from .node_files import lab
 
 CASES = {
     "none": (["gpus.state=not_supported"], "None", "fabric"),
-    "forming": (["gpus.state=in_progress"], "Forming", "progress"),
+    "forming": (["gpus.state=in_progress"], "Forming", "registering"),
     "mixed": (["gpus.0.cliqueId=77"], "Mixed", "clique"),
 }
 HEALTHY = ["gpus.state=completed"]
