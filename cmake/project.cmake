@@ -1,4 +1,5 @@
 # Rules shared by every room: warnings, sanitizers, one way to declare a library and its tests.
+include(GoogleTest)
 add_library(cd_options INTERFACE)
 target_include_directories(cd_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(cd_options INTERFACE -Wall -Wextra -Werror)
@@ -25,18 +26,22 @@ function(cd_library name)
   target_link_libraries(${name} PUBLIC cd_options ${ARG_DEPS})
 endfunction()
 
-# cd_test(name SOURCES … DEPS …): one GoogleTest executable, run by ctest.
+# cd_test(name [WHOLE] SOURCES … DEPS …): one GoogleTest executable; ctest runs and counts each case, or with WHOLE the executable, for
+# cases that share something dear such as an API server.
 function(cd_test name)
   if(NOT CD_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "WHOLE" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE cd_options ${ARG_DEPS} gtest gmock gtest_main pthread)
   # The code under test is optimised as shipped; optimising the tests themselves would only double the time they take to compile.
   target_compile_options(${name} PRIVATE -O0)
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 120)
+  if(ARG_WHOLE)
+    add_test(NAME ${name} COMMAND ${name})
+  else()
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120)
+  endif()
 endfunction()
 
 # cd_executable(name SOURCES … DEPS …): a program of the image; the C++ runtime is linked in.
