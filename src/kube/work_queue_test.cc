@@ -51,7 +51,6 @@ TEST_F(Queue, earliest_wish_of_a_waiting_key_wins) {
 }
 
 TEST_F(Queue, failing_key_backs_off_until_forgotten) {
-  Duration waited(0);
   for (int expected : {5, 10, 20, 40}) {
     queue_.AddRateLimited("a");
     clock_.Advance(Duration(expected - 1));
