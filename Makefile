@@ -35,8 +35,9 @@ image-arm64: build/.setup-arm64 ## the same image for linux/arm64, cross-built
 	cmake --build --preset release-arm64 -j $(JOBS) --target $(PROGRAMS)
 	$(PYTHON) -m deploy.image --build build/release-arm64 --architecture arm64
 
-test-arm64: build/.setup-arm64 ## unit tests of the linux/arm64 build, under qemu-user
-	cmake --preset release-arm64 >/dev/null && cmake --build --preset release-arm64 -j $(JOBS) && ctest --preset release-arm64
+test-arm64: image-arm64 ## unit tests and image of the linux/arm64 build, under qemu-user
+	cmake --build --preset release-arm64 -j $(JOBS) && ctest --preset release-arm64
+	CD_ARCHITECTURE=arm64 $(PYTHON) -m pytest -q -p no:cacheprovider tests/deploy/test_image.py
 
 lab: image ## start the lab cluster (NODES=4) and install the driver in it
 	$(LAB) up --nodes $(NODES)
