@@ -1,0 +1,42 @@
+// What the parts of one simulated run share.
+#pragma once
+
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include "tests/simulation/bugs.h"
+#include "tests/simulation/dice.h"
+#include "tests/simulation/model_server.h"
+#include "tests/simulation/network.h"
+#include "tests/simulation/simulated_executor.h"
+#include "tests/simulation/trace.h"
+
+namespace cd::simulation {
+
+struct Context {
+  explicit Context(std::uint64_t seed) : dice(seed) {}
+
+  Dice dice;
+  SimulatedClock clock;
+  Trace trace{clock};
+  ModelServer server{clock};
+  Network network{server, dice, clock, trace};
+  SimulatedExecutor environment{clock};  // timers of everything that is not this project's
+  std::set<Bug> bugs;
+  std::filesystem::path proc_devices;  // a text as the kernel driver shows it
+  unsigned slow_disk = 0;              // per mille of disk calls after which others may go on first
+  std::string violation;               // the first one; empty: none
+  std::uint64_t next_pid = 100;
+  std::uint64_t next_call = 1;
+  std::uint64_t next_instance = 1;
+  bool holders_changed = false;  // processes or daemons came or went since the last check
+
+  bool Has(Bug bug) const { return bugs.contains(bug); }
+  void Violate(const std::string& rule, const std::string& what) {
+    if (trace.on()) trace.Add("VIOLATION", rule, what);
+    if (violation.empty()) violation = rule + ": " + what;
+  }
+};
+
+}  // namespace cd::simulation

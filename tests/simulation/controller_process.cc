@@ -1,0 +1,84 @@
+#include "tests/simulation/controller_process.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace cd::simulation {
+
+using kube::Verb;
+using nlohmann::json;
+
+ControllerProcess::ControllerProcess(Context& context)
+    : context_(context),
+      name_("controller-" + std::to_string(context.next_instance++)),
+      executor_(context.clock),
+      client_(context.network, name_) {
+  client_.blocking = true;
+  client_.run = [this](const std::function<void()>& task) {
+    task();
+    idle_ = false;
+  };
+  InstallBugs();
+  controller::ControllerOptions options;
+  options.seed = context.dice.Next();
+  if (context.Has(Bug::kSlotAtOnce)) options.gone_after = Duration(0);
+  controller_ = std::make_unique<controller::Controller>(client_, executor_, options);
+  controller_->StartInformers();
+}
+
+ControllerProcess::~ControllerProcess() {
+  fiber_.Kill();
+  controller_.reset();
+}
+
+bool ControllerProcess::HasWork() const {
+  return executor_.HasPosted() || executor_.HasDue() || (!fiber_.busy() && !idle_ && controller_->Synced());
+}
+
+void ControllerProcess::Step() {
+  const bool task = executor_.HasPosted() || executor_.HasDue();
+  const bool work = !fiber_.busy() && !idle_ && controller_->Synced();
+  if (task && (!work || context_.dice.PerMille(500))) {
+    executor_.HasPosted() ? executor_.TakePosted()() : executor_.TakeDue()();
+    idle_ = false;
+    return;
+  }
+  fiber_.Run([this] { idle_ = !controller_->WorkOnce(); });
+}
+
+void ControllerProcess::InstallBugs() {
+  if (context_.Has(Bug::kNoPrecondition)) {
+    client_.corrupt_request = [this](kube::ApiRequest& request) {
+      if (request.verb != Verb::kUpdate || request.type.plural != api::kImexDomains.plural) return;
+      const ObjectPtr present = context_.server.Find(api::kImexDomains, request.key);
+      if (present == nullptr) return;
+      json body = json::parse(request.body);
+      body["metadata"]["resourceVersion"] = present->at("metadata")["resourceVersion"];
+      request.body = body.dump();
+    };
+  }
+  if (!context_.Has(Bug::kStaleLook) && !context_.Has(Bug::kStaleLiveness) && !context_.Has(Bug::kBlindRebuild)) return;
+  client_.corrupt_answer = [this](const kube::ApiRequest& request) -> std::optional<Result<json>> {
+    const std::string& plural = request.type.plural;
+    const bool look = request.verb == Verb::kList && plural == api::kImexNodes.plural && request.query.empty();
+    if (look && context_.Has(Bug::kStaleLook)) return context_.server.OlderList(request, context_.dice.Below(8));
+    if (look && context_.Has(Bug::kBlindRebuild)) {
+      const bool lost = context_.server.Objects(api::kImexDomains).empty();
+      if (!lost) return std::nullopt;
+      json list = context_.server.OlderList(request, 0);
+      for (json& item : list["items"]) {
+        if (item.contains("status")) item["status"]["channels"] = json::array();
+      }
+      return list;
+    }
+    if (request.verb == Verb::kGet && plural == api::kComputeDomains.plural && context_.Has(Bug::kStaleLiveness)) {
+      const ObjectPtr older = context_.server.Older(api::kComputeDomains, request.key, 1'000);
+      const ObjectPtr some =
+          older == nullptr ? context_.server.Older(api::kComputeDomains, request.key, context_.dice.Below(20)) : older;
+      if (some != nullptr) return *some;
+    }
+    return std::nullopt;
+  };
+}
+
+}  // namespace cd::simulation

@@ -1,0 +1,236 @@
+// What goes wrong, and how it is put right again.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "tests/simulation/simulation.h"
+
+namespace cd::simulation {
+
+namespace {
+
+const api::ResourceType* const kWatched[] = {&api::kComputeDomains, &api::kImexDomains, &api::kImexNodes, &api::kResourceClaims,
+                                             &api::kResourceClaimTemplates};
+
+}  // namespace
+
+void Simulation::Later(Duration low, Duration high, std::function<void()> task) {
+  context_.environment.PostAfter(context_.dice.Between(low, high), std::move(task));
+}
+
+void Simulation::AddFaults() {
+  Dice& dice = context_.dice;
+  const auto any_plugin = [this](Node& node) { return !node.plugins().empty(); };
+  faults_ = {
+      {"plugin crash", 6,
+       [this, any_plugin] {
+         Node& node = AnyNode();
+         if (!any_plugin(node)) return false;
+         node.StopPlugin(context_.dice.Below(node.plugins().size()));
+         return true;
+       }},
+      {"plugin crash between disk calls", 8,
+       [this, any_plugin] {
+         Node& node = AnyNode();
+         if (!any_plugin(node)) return false;
+         node.CrashPlugin(context_.dice.Below(node.plugins().size()), 1 + static_cast<int>(context_.dice.Below(12)));
+         return true;
+       }},
+      {"rolling update", 5,
+       [this] {
+         Node& node = AnyNode();
+         if (node.plugins().size() != 1) return false;
+         node.StartPlugin();
+         Later(Duration(0), Duration(60'000), [&node] {
+           if (node.plugins().size() == 2) node.StopPlugin(0);
+         });
+         return true;
+       }},
+      {"kubelet restart", 3,
+       [this] {
+         Node& node = AnyNode();
+         if (node.powered()) node.RestartKubelet();
+         return true;
+       }},
+      {"daemon crash", 3,
+       [this] {
+         Node& node = AnyNode();
+         node.CrashDaemon();
+         Later(Duration(100), Duration(10'000), [&node] { node.StartDaemon(); });
+         return true;
+       }},
+      {"reboot", 3,
+       [this] {
+         Node& node = AnyNode();
+         if (!node.powered()) return false;
+         node.PowerOff();
+         Later(Duration(5'000), Duration(300'000), [this, &node] {
+           if (deleted_nodes_.contains(node.Name())) return;
+           node.PowerOn();
+           Later(Duration(0), Duration(20'000), [&node] { node.StartDaemon(); });
+         });
+         return true;
+       }},
+      {"Node deleted", 2, [this] { return DeleteNode(); }},
+      {"controller crash", 4,
+       [this] {
+         if (controllers_.size() != 1) return false;
+         context_.trace.Add(controllers_[0]->name(), "crashes");
+         controllers_.clear();
+         Later(Duration(0), Duration(30'000), [this] {
+           if (controllers_.empty()) controllers_.push_back(std::make_unique<ControllerProcess>(context_));
+         });
+         return true;
+       }},
+      {"second leader", 4,
+       [this] {
+         if (controllers_.size() != 1) return false;
+         controllers_.push_back(std::make_unique<ControllerProcess>(context_));
+         context_.trace.Add(controllers_[1]->name(), "leads beside", controllers_[0]->name());
+         Later(Duration(0), Duration(30'000), [this] {
+           if (controllers_.size() == 2) controllers_.erase(controllers_.begin());
+         });
+         return true;
+       }},
+      {"API outage", 2,
+       [this] {
+         context_.network.outage = true;
+         Later(Duration(1'000), Duration(120'000), [this] { context_.network.outage = false; });
+         return true;
+       }},
+      {"bad network", 3,
+       [this] {
+         context_.network.faults = {60, 60, 60, 60, 60};
+         Later(Duration(1'000), Duration(60'000), [this] { context_.network.faults = {}; });
+         return true;
+       }},
+      {"history is compacted", 2,
+       [this] {
+         context_.server.Compact(kWatched[context_.dice.Below(std::size(kWatched))]->plural);
+         return true;
+       }},
+      {"slow disks", 3,
+       [this] {
+         context_.slow_disk = 300;
+         Later(Duration(1'000), Duration(60'000), [this] { context_.slow_disk = 0; });
+         return true;
+       }},
+      {"IMEXDomain deleted by hand", 1,
+       [this] {
+         const auto& domains = context_.server.Objects(api::kImexDomains);
+         if (domains.empty()) return false;
+         const api::ObjectKey key = domains.begin()->first;
+         (void)context_.server.Handle(kube::Delete(api::kImexDomains, key));
+         return true;
+       }},
+      {"IMEXDomain lost", 2,
+       [this] {
+         const auto& domains = context_.server.Objects(api::kImexDomains);
+         if (domains.empty()) return false;
+         auto it = domains.begin();
+         std::advance(it, context_.dice.Below(domains.size()));
+         context_.server.Erase(api::kImexDomains, api::ObjectKey(it->first));
+         return true;
+       }},
+      {"IMEXNode deleted by hand", 1,
+       [this] {
+         context_.server.Erase(api::kImexNodes, {"", AnyNode().Name()});
+         return true;
+       }},
+      {"clique change", 1,
+       [this] {
+         Node& node = AnyNode();
+         node.SetFabric(api::FabricState::kReady, context_.dice.Pick(cliques_));
+         return true;
+       }},
+      {"sick fabric", 1,
+       [this] {
+         Node& node = AnyNode();
+         node.SetFabric(context_.dice.PerMille(500) ? api::FabricState::kDegraded : api::FabricState::kForming, node.clique());
+         Later(Duration(1'000), Duration(120'000), [&node] { node.SetFabric(api::FabricState::kReady, node.clique()); });
+         return true;
+       }},
+      {"claim vanishes", 1,
+       [this] {
+         const auto& claims = context_.server.Objects(api::kResourceClaims);
+         if (claims.empty()) return false;
+         context_.server.Erase(api::kResourceClaims, api::ObjectKey(claims.begin()->first));
+         return true;
+       }},
+      {"wall clock jumps", 1,
+       [this] {
+         context_.clock.JumpWall(Duration(static_cast<std::int64_t>(context_.dice.Below(7'200'000)) - 3'600'000));
+         return true;
+       }},
+      {"everybody stalls", 3,
+       [this] {
+         context_.clock.Advance(context_.dice.Between(Duration(500), Duration(15'000)));
+         for (const auto& controller : controllers_) controller->TimePassed();
+         return true;
+       }},
+  };
+  // Not every run has every fault: rare ones show best without the others.
+  for (Fault& fault : faults_) {
+    if (dice.PerMille(350)) fault.weight = 0;
+  }
+}
+
+// With the machine: it is off before its Node counts as absent for 15 minutes, or the Node is back before that. What runs on
+// after that is beyond what any API object can tell.
+bool Simulation::DeleteNode() {
+  Node& node = AnyNode();
+  if (deleted_nodes_.size() + 1 >= nodes_.size() || !deleted_nodes_.insert(node.Name()).second) return false;
+  context_.trace.Add("user", "deletes Node", node.Name());
+  context_.server.Erase(api::kNodes, {"", node.Name()});
+  if (context_.dice.PerMille(500)) {
+    if (context_.dice.PerMille(500)) {
+      node.PowerOff();
+    } else {
+      Later(Duration(1'000), Duration(840'000), [this, &node] {
+        if (deleted_nodes_.contains(node.Name())) node.PowerOff();
+      });
+    }
+    Later(Duration(60'000), Duration(3'600'000), [this, &node] { ReturnNode(node); });
+  } else {
+    Later(Duration(1'000), Duration(840'000), [this, &node] { ReturnNode(node); });
+  }
+  return true;
+}
+
+// Its kubelet registers it anew, and the plugin's pod is a new one.
+void Simulation::ReturnNode(Node& node) {
+  if (deleted_nodes_.erase(node.Name()) == 0) return;
+  context_.trace.Add("user", "Node is back", node.Name());
+  (void)context_.server.Handle(kube::Create(api::kNodes, "", {{"metadata", {{"name", node.Name()}}}}));
+  if (!node.powered()) return node.PowerOn();
+  while (!node.plugins().empty()) node.StopPlugin(0);
+  node.RestartKubelet();
+}
+
+void Simulation::Heal() {
+  context_.trace.Add("world", "faults end");
+  calm_ = true;
+  fault_rate_ = 0;
+  action_rate_ = 0;
+  context_.network.faults = {};
+  context_.network.outage = false;
+  context_.slow_disk = 0;
+  while (controllers_.size() > 1) controllers_.erase(controllers_.begin());
+  if (controllers_.empty()) controllers_.push_back(std::make_unique<ControllerProcess>(context_));
+  for (const auto& node : nodes_) {
+    // Some machines never come back.
+    if (deleted_nodes_.contains(node->Name())) {
+      if (context_.dice.PerMille(500)) {
+        node->PowerOff();
+        continue;
+      }
+      ReturnNode(*node);
+    }
+    node->PowerOn();
+    while (node->plugins().size() > 1) node->StopPlugin(0);
+    node->StartDaemon();
+    if (node->fabric_state() != api::FabricState::kReady) node->SetFabric(api::FabricState::kReady, node->clique());
+  }
+}
+
+}  // namespace cd::simulation

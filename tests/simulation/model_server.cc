@@ -1,0 +1,344 @@
+#include "tests/simulation/model_server.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace cd::simulation {
+
+using api::ObjectKey;
+using kube::ApiRequest;
+using nlohmann::json;
+
+namespace {
+
+// Types whose main endpoint neither reads nor writes status.
+bool HasStatus(const std::string& plural) {
+  return plural == "computedomains" || plural == "imexnodes" || plural == "resourceclaims" || plural == "pods" ||
+         plural == "nodes";
+}
+
+// Custom resources take no update without a version.
+bool NeedsVersion(const std::string& plural) {
+  return plural == "computedomains" || plural == "imexnodes" || plural == "imexdomains";
+}
+
+std::string Text(const json& object, const char* name) {
+  const auto metadata = object.find("metadata");
+  if (metadata == object.end() || !metadata->is_object()) return "";
+  const auto it = metadata->find(name);
+  return it != metadata->end() && it->is_string() ? it->get<std::string>() : "";
+}
+
+bool HasFinalizers(const json& object) {
+  const auto it = object["metadata"].find("finalizers");
+  return it != object["metadata"].end() && it->is_array() && !it->empty();
+}
+
+auto NotFound(const ApiRequest& request) {
+  return Fail(ErrorCode::kNotFound, request.type.plural + " \"" + request.key.name + "\" not found");
+}
+
+auto OldVersion(const ApiRequest& request) {
+  return Fail(ErrorCode::kConflict, request.type.plural + " \"" + request.key.name +
+                                        "\": the object has been modified; please apply your changes anew");
+}
+
+// What a writer may not decide.
+void KeepServersFields(const json& present, json& wanted) {
+  json& metadata = wanted["metadata"];
+  for (const char* name :
+       {"name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "generation", "resourceVersion"}) {
+    const auto it = present["metadata"].find(name);
+    if (it != present["metadata"].end()) {
+      metadata[name] = *it;
+    } else {
+      metadata.erase(name);
+    }
+  }
+  wanted["apiVersion"] = present.value("apiVersion", "");
+  wanted["kind"] = present.value("kind", "");
+}
+
+void DropNulls(json& value) {
+  if (value.is_object()) {
+    for (auto it = value.begin(); it != value.end();) {
+      if (it->is_null()) {
+        it = value.erase(it);
+      } else {
+        DropNulls(*it++);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Selection Selection::Of(const api::ResourceType& type, const std::string& ns, const std::map<std::string, std::string>& query) {
+  static const std::string kName = "metadata.name=";
+  Selection out{type.plural, ns, "", ""};
+  if (const auto it = query.find("fieldSelector"); it != query.end() && it->second.starts_with(kName)) {
+    out.name = it->second.substr(kName.size());
+  }
+  if (const auto it = query.find("labelSelector"); it != query.end()) out.label_key = it->second;
+  return out;
+}
+
+bool Selection::Admits(const ObjectKey& key, const json& object) const {
+  if ((!ns.empty() && key.ns != ns) || (!name.empty() && key.name != name)) return false;
+  if (label_key.empty()) return true;
+  const auto labels = object["metadata"].find("labels");
+  return labels != object["metadata"].end() && labels->contains(label_key);
+}
+
+const std::string& HistoryEvent::Text() const {
+  if (text_.empty()) text_ = std::string(R"({"type":")") + type + R"(","object":)" + object->dump() + "}";
+  return text_;
+}
+
+Result<json> ModelServer::Handle(const ApiRequest& request) {
+  Collection& collection = collections_[request.type.plural];
+  if (request.verb == kube::Verb::kList) return List(request, collection);
+  if (request.verb == kube::Verb::kCreate) return Create(request, collection);
+  const auto found = collection.objects.find(request.key);
+  if (found == collection.objects.end()) return NotFound(request);
+  const ObjectPtr present = found->second;
+  switch (request.verb) {
+    case kube::Verb::kUpdate:
+      return Replace(request, collection, *present);
+    case kube::Verb::kPatch:
+      return Patch(request, collection, *present);
+    case kube::Verb::kDelete:
+      return Delete(request, collection, present);
+    default:
+      return *present;
+  }
+}
+
+Result<json> ModelServer::Create(const ApiRequest& request, Collection& collection) {
+  json object = json::parse(request.body);
+  if (!Text(object, "resourceVersion").empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "resourceVersion should not be set on objects to be created");
+  }
+  const ObjectKey key{request.type.namespaced ? request.key.ns : "", Text(object, "name")};
+  if (key.name.empty()) return Fail(ErrorCode::kInvalidArgument, "metadata.name: required");
+  if (collection.objects.contains(key)) {
+    return Fail(ErrorCode::kAlreadyExists, request.type.plural + " \"" + key.name + "\" already exists");
+  }
+  json& metadata = object["metadata"];
+  if (request.type.namespaced) metadata["namespace"] = key.ns;
+  const std::string tail = std::to_string(++uids_);
+  metadata["uid"] = "00000000-0000-4000-8000-" + std::string(12 - tail.size(), '0') + tail;
+  metadata["generation"] = 1;
+  metadata["creationTimestamp"] = FormatTime(clock_.WallNow());
+  metadata.erase("deletionTimestamp");
+  if (HasStatus(request.type.plural)) object.erase("status");
+  DropNulls(object);
+  if (admit) admit(request.type.plural, object, true);
+  return Store(request.type.plural, collection, key, std::move(object));
+}
+
+Result<json> ModelServer::Replace(const ApiRequest& request, Collection& collection, const json& present) {
+  json wanted = json::parse(request.body);
+  const std::string version = Text(wanted, "resourceVersion");
+  const std::string uid = Text(wanted, "uid");
+  if (!uid.empty() && uid != Text(present, "uid")) return OldVersion(request);
+  if (version.empty() && NeedsVersion(request.type.plural)) {
+    return Fail(ErrorCode::kInvalidArgument, "metadata.resourceVersion: must be specified for an update");
+  }
+  if (!version.empty() && version != Text(present, "resourceVersion")) return OldVersion(request);
+  return Change(request, collection, present, std::move(wanted));
+}
+
+Result<json> ModelServer::Patch(const ApiRequest& request, Collection& collection, const json& present) {
+  json wanted = present;
+  const json body = json::parse(request.body);
+  if (request.patch_type == kube::PatchType::kJson) {
+    try {
+      wanted = present.patch(body);
+    } catch (const json::exception& failed) {
+      const bool tested = request.safe_to_repeat;
+      return Fail(tested ? ErrorCode::kConflict : ErrorCode::kInvalidArgument, failed.what());
+    }
+  } else if (request.patch_type == kube::PatchType::kApply) {
+    // Only what the node's plugin applies: labels, of one manager.
+    wanted["metadata"]["labels"] = body["metadata"].value("labels", json::object());
+  } else {
+    wanted.merge_patch(body);
+  }
+  if (Text(wanted, "uid") != Text(present, "uid")) return OldVersion(request);
+  if (Text(wanted, "resourceVersion") != Text(present, "resourceVersion")) return OldVersion(request);
+  return Change(request, collection, present, std::move(wanted));
+}
+
+Result<json> ModelServer::Change(const ApiRequest& request, Collection& collection, const json& present, json wanted) {
+  if (request.subresource == "status") {
+    json only = present;
+    if (wanted.contains("status")) {
+      only["status"] = std::move(wanted["status"]);
+    } else {
+      only.erase("status");
+    }
+    wanted = std::move(only);
+  } else {
+    if (HasStatus(request.type.plural)) {
+      wanted.erase("status");
+      if (present.contains("status")) wanted["status"] = present["status"];
+    }
+    KeepServersFields(present, wanted);
+  }
+  DropNulls(wanted);
+  if (admit) admit(request.type.plural, wanted, false);
+  if (wanted == present) return present;
+  if (wanted.value("spec", json()) != present.value("spec", json())) {
+    wanted["metadata"]["generation"] = present["metadata"].value("generation", 0) + 1;
+  }
+  if (wanted["metadata"].contains("deletionTimestamp") && !HasFinalizers(wanted)) {
+    json last = wanted;
+    Remove(request.type.plural, collection, request.key, std::move(wanted));
+    return last;
+  }
+  return Store(request.type.plural, collection, request.key, std::move(wanted));
+}
+
+Result<json> ModelServer::Delete(const ApiRequest& request, Collection& collection, const ObjectPtr& present) {
+  const json options = request.body.empty() ? json::object() : json::parse(request.body);
+  const json wanted = options.value("preconditions", json::object());
+  const std::string uid = wanted.value("uid", "");
+  const std::string version = wanted.value("resourceVersion", "");
+  if (!uid.empty() && uid != Text(*present, "uid")) return OldVersion(request);
+  if (!version.empty() && version != Text(*present, "resourceVersion")) return OldVersion(request);
+  if (!HasFinalizers(*present)) {
+    Remove(request.type.plural, collection, request.key, *present);
+    return json{{"kind", "Status"}, {"status", "Success"}};
+  }
+  if (present->at("metadata").contains("deletionTimestamp")) return *present;
+  json object = *present;
+  object["metadata"]["deletionTimestamp"] = FormatTime(clock_.WallNow());
+  object["metadata"]["generation"] = object["metadata"].value("generation", 0) + 1;
+  return Store(request.type.plural, collection, request.key, std::move(object));
+}
+
+Result<json> ModelServer::List(const ApiRequest& request, const Collection& collection) const {
+  const auto asked = request.query.find("resourceVersion");
+  if (asked != request.query.end() && asked->second == "0" && cache_lag) {
+    return OlderList(request, cache_lag(collection.history.size()));
+  }
+  return ListOf(Selection::Of(request.type, request.key.ns, request.query), collection.objects, version_);
+}
+
+json ModelServer::ListOf(const Selection& selection, const std::map<ObjectKey, ObjectPtr>& objects, std::uint64_t version) {
+  json items = json::array();
+  for (const auto& [key, object] : objects) {
+    if (selection.Admits(key, *object)) items.push_back(*object);
+  }
+  return {{"metadata", {{"resourceVersion", std::to_string(version)}}}, {"items", std::move(items)}};
+}
+
+json ModelServer::Store(const std::string& plural, Collection& collection, const ObjectKey& key, json object) {
+  ObjectPtr& stored = collection.objects[key];
+  const char* const type = stored == nullptr ? "ADDED" : "MODIFIED";
+  object["metadata"]["resourceVersion"] = std::to_string(++version_);
+  stored = std::make_shared<const json>(std::move(object));
+  const ObjectPtr kept = stored;
+  Record(plural, collection, type, key, kept);
+  return *kept;
+}
+
+void ModelServer::Remove(const std::string& plural, Collection& collection, const ObjectKey& key, json last) {
+  last["metadata"]["resourceVersion"] = std::to_string(++version_);
+  collection.objects.erase(key);
+  Record(plural, collection, "DELETED", key, std::make_shared<const json>(std::move(last)));
+}
+
+void ModelServer::Record(const std::string& plural, Collection& collection, const char* type, const ObjectKey& key,
+                         ObjectPtr object) {
+  HistoryEvent event;
+  event.version = version_;
+  event.type = type;
+  event.key = key;
+  event.object = std::move(object);
+  collection.history.push_back(std::move(event));
+  if (on_change) on_change(plural, collection.history.back());
+}
+
+const HistoryEvent* ModelServer::Next(const Selection& selection, std::uint64_t version, std::uint64_t& seen) const {
+  seen = version_;
+  const auto it = collections_.find(selection.plural);
+  if (it == collections_.end()) return nullptr;
+  const std::vector<HistoryEvent>& history = it->second.history;
+  auto event = std::upper_bound(history.begin(), history.end(), version,
+                                [](std::uint64_t v, const HistoryEvent& e) { return v < e.version; });
+  for (; event != history.end(); ++event) {
+    if (!selection.Admits(event->key, *event->object)) continue;
+    seen = event->version;
+    return &*event;
+  }
+  return nullptr;
+}
+
+bool ModelServer::Expired(const std::string& plural, std::uint64_t version) const {
+  const auto it = collections_.find(plural);
+  return it != collections_.end() && version < it->second.floor;
+}
+
+void ModelServer::Compact(const std::string& plural) {
+  Collection& collection = collections_[plural];
+  collection.history.clear();
+  collection.before_history = collection.objects;
+  collection.floor = version_;
+}
+
+std::map<ObjectKey, ObjectPtr> ModelServer::AsOf(const Collection& collection, std::size_t events_back, std::uint64_t& version) {
+  std::map<ObjectKey, ObjectPtr> objects = collection.before_history;
+  const std::size_t count = collection.history.size() - std::min(events_back, collection.history.size());
+  version = collection.floor;
+  for (std::size_t i = 0; i < count; ++i) {
+    const HistoryEvent& event = collection.history[i];
+    version = event.version;
+    if (event.type == std::string_view("DELETED")) {
+      objects.erase(event.key);
+    } else {
+      objects[event.key] = event.object;
+    }
+  }
+  return objects;
+}
+
+ObjectPtr ModelServer::Find(const api::ResourceType& type, const ObjectKey& key) const {
+  const auto& objects = Objects(type);
+  const auto it = objects.find(key);
+  return it == objects.end() ? nullptr : it->second;
+}
+
+const std::map<ObjectKey, ObjectPtr>& ModelServer::Objects(const api::ResourceType& type) const {
+  static const std::map<ObjectKey, ObjectPtr> kNone;
+  const auto it = collections_.find(type.plural);
+  return it == collections_.end() ? kNone : it->second.objects;
+}
+
+ObjectPtr ModelServer::Older(const api::ResourceType& type, const ObjectKey& key, std::size_t events_back) const {
+  const auto it = collections_.find(type.plural);
+  if (it == collections_.end()) return nullptr;
+  std::uint64_t version = 0;
+  const auto objects = AsOf(it->second, events_back, version);
+  const auto found = objects.find(key);
+  return found == objects.end() ? nullptr : found->second;
+}
+
+json ModelServer::OlderList(const ApiRequest& request, std::size_t events_back) const {
+  const auto it = collections_.find(request.type.plural);
+  if (it == collections_.end()) return ListOf({}, {}, version_);
+  std::uint64_t version = version_;
+  const auto objects = events_back == 0 ? it->second.objects : AsOf(it->second, events_back, version);
+  // A version of nothing is no version to watch from.
+  return ListOf(Selection::Of(request.type, request.key.ns, request.query), objects, std::max<std::uint64_t>(version, 1));
+}
+
+void ModelServer::Erase(const api::ResourceType& type, const ObjectKey& key) {
+  Collection& collection = collections_[type.plural];
+  const auto it = collection.objects.find(key);
+  if (it != collection.objects.end()) Remove(type.plural, collection, key, *it->second);
+}
+
+}  // namespace cd::simulation

@@ -1,0 +1,187 @@
+// The machine: power, plugins, daemon. Its kubelet is in kubelet.cc.
+#include "tests/simulation/node.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cd::simulation {
+
+Node::Node(Context& context, std::string name, std::string clique)
+    : context_(context), name_(std::move(name)), clique_(std::move(clique)) {
+  disk_->on_change = [this](const std::string& path) {
+    for (const std::string& uid : unprepared_) {
+      if (path.starts_with("/cdi/") && path.find(uid) != std::string::npos)
+        context_.Violate("R7", "claim " + uid + " is prepared again on " + name_ + " after its Unprepare");
+    }
+    if (plugins_.size() > 1 && path.ends_with("checkpoint.json")) TellPlugins(&PluginProcess::CheckpointChanged);
+  };
+}
+
+Node::~Node() = default;
+
+void Node::TellPlugins(void (PluginProcess::*what)()) {
+  for (const auto& plugin : plugins_) (plugin.get()->*what)();
+}
+
+void Node::StartPlugin() {
+  if (!powered_ || plugins_.size() >= 2) return;
+  plugins_.push_back(std::make_unique<PluginProcess>(context_, *this));
+  context_.trace.Add(name_, "plugin starts", plugins_.back()->name());
+}
+
+void Node::StopPlugin(std::size_t which) {
+  context_.trace.Add(name_, "plugin ends", plugins_[which]->name());
+  plugins_.erase(plugins_.begin() + static_cast<std::ptrdiff_t>(which));
+  AbandonCalls();
+}
+
+void Node::ReapPlugins() {
+  for (std::size_t i = plugins_.size(); i-- > 0;) {
+    if (plugins_[i]->dead()) StopPlugin(i);
+  }
+}
+
+// A call whose server died is an error for the kubelet; with two instances it may have gone to the other one, and is repeated all
+// the same.
+void Node::AbandonCalls() {
+  for (auto& [uid, work] : pods_) {
+    if (work.phase == PodWork::Phase::kPreparing) {
+      work.phase = PodWork::Phase::kWaiting;
+      work.due = context_.clock.Now() + context_.dice.Between(Duration(60'000), Duration(90'000));
+    } else if (work.phase == PodWork::Phase::kCalled) {
+      work.phase = PodWork::Phase::kUnpreparing;
+      work.due = context_.clock.Now() + context_.dice.Between(Duration(900), Duration(11'500));
+    } else {
+      continue;
+    }
+    work.call = 0;
+  }
+}
+
+fabric::FabricView Node::Fabric() const {
+  fabric::FabricView view;
+  view.state = fabric_;
+  view.driver_version = "580.1";
+  if (fabric_ != api::FabricState::kNone) view.clique_ids = {clique_};
+  if (fabric_ != api::FabricState::kReady) view.message = "the fabric is sick";
+  return view;
+}
+
+void Node::SetFabric(api::FabricState state, const std::string& clique) {
+  fabric_ = state;
+  clique_ = clique;
+  context_.trace.Add(name_, "fabric changes", clique);
+  TellPlugins(&PluginProcess::FabricChanged);
+}
+
+// ---- the daemon
+
+api::NodeDaemon Node::DaemonStatus() const {
+  api::NodeDaemon status;
+  if (!daemon_.pod) return status;
+  status.address = daemon_.address;
+  status.instance = daemon_.instance;
+  if (!daemon_.instance.empty()) {
+    status.domain_uid = daemon_.domain.uid;
+    status.index = daemon_.domain.index;
+  }
+  status.state = !daemon_.running ? api::DaemonState::kNotReady
+                 : daemon_.ready  ? api::DaemonState::kReady
+                                  : api::DaemonState::kStarting;
+  return status;
+}
+
+void Node::SetDesired(const fabric::Desired& desired) {
+  if (context_.trace.on()) {
+    context_.trace.Add(name_, "daemon is told",
+                       desired.run ? "run " + desired.domain->name + " as " + std::to_string(desired.domain->index) : "stop");
+  }
+  desired_ = desired;
+}
+
+bool Node::DaemonHasWork() const {
+  if (!powered_ || !daemon_.pod || !desired_) return false;
+  const bool wanted = desired_->run && desired_->domain && desired_->boot_id == BootId();
+  if (daemon_.running) return !wanted || *desired_->domain != daemon_.domain || !daemon_.ready;
+  return wanted;
+}
+
+void Node::StepDaemon() {
+  const bool wanted = desired_->run && desired_->domain && desired_->boot_id == BootId();
+  if (daemon_.running && (!wanted || *desired_->domain != daemon_.domain)) {
+    StopImex("as it was told");
+  } else if (daemon_.running) {
+    daemon_.ready = true;
+    context_.trace.Add(name_, "daemon is READY");
+  } else if (wanted) {
+    daemon_.running = true;
+    daemon_.ready = false;
+    daemon_.domain = *desired_->domain;
+    daemon_.instance = "imex-" + std::to_string(context_.next_instance++);
+    context_.trace.Add(name_, "nvidia-imex starts", daemon_.domain.name + " index " + std::to_string(daemon_.domain.index));
+  }
+  context_.holders_changed = true;
+  TellPlugins(&PluginProcess::DaemonChanged);
+}
+
+void Node::StopImex(const char* why) {
+  daemon_.running = false;
+  daemon_.ready = false;
+  context_.holders_changed = true;
+  context_.trace.Add(name_, "nvidia-imex ends", why);
+}
+
+void Node::StartDaemon() {
+  if (!powered_ || daemon_.pod) return;
+  daemon_ = Daemon();
+  daemon_.pod = true;
+  daemon_.address = "10.0." + name_.substr(name_.find('-') + 1) + "." + std::to_string(pod_ips_++ % 250 + 1);
+  TellPlugins(&PluginProcess::DaemonChanged);
+}
+
+void Node::CrashDaemon() {
+  if (!daemon_.pod) return;
+  StopImex("crash");
+  if (context_.dice.PerMille(500)) daemon_.pod = false;
+  TellPlugins(&PluginProcess::DaemonChanged);
+}
+
+// ---- power
+
+void Node::PowerOff() {
+  if (!powered_) return;
+  context_.trace.Add(name_, "goes down");
+  powered_ = false;
+  plugins_.clear();
+  containers_.clear();
+  daemon_ = Daemon();
+  context_.holders_changed = true;
+  std::erase_if(disk_->files, [](const auto& file) { return file.first.starts_with("/cdi/"); });
+  disk_->locks.clear();
+  // What the kubelet knew of pods it reads again.
+  for (auto& [uid, work] : pods_) {
+    work.pid = 0;
+    work.call = 0;
+    if (work.phase < PodWork::Phase::kEnding && !work.deleting) {
+      work.phase = PodWork::Phase::kWaiting;
+    } else {
+      work.phase = PodWork::Phase::kUnpreparing;
+    }
+  }
+}
+
+void Node::PowerOn() {
+  if (powered_) return;
+  powered_ = true;
+  ++boot_;
+  context_.trace.Add(name_, "boots", BootId());
+  StartPlugin();
+}
+
+std::vector<std::pair<pid_t, std::string>> Node::ProcessesWithMarker() const {
+  std::vector<std::pair<pid_t, std::string>> out;
+  for (const auto& [pid, container] : containers_) out.emplace_back(pid, container.claim_uid);
+  return out;
+}
+
+}  // namespace cd::simulation

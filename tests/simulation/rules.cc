@@ -1,0 +1,151 @@
+// R1–R3 and what must be left at the end.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tests/simulation/simulation.h"
+
+namespace cd::simulation {
+
+using nlohmann::json;
+
+namespace {
+
+struct Holder {
+  const Node* node;
+  pid_t pid;
+  const Container* container;
+};
+
+std::string Say(const Holder& holder) {
+  return "process " + std::to_string(holder.pid) + " on " + holder.node->Name() + " holds channel " +
+         std::to_string(holder.container->channel) + " of " + holder.container->compute_domain_uid;
+}
+
+}  // namespace
+
+void Simulation::Check() {
+  if (!context_.holders_changed) return;
+  context_.holders_changed = false;
+  CheckHolders();
+  CheckDaemons();
+}
+
+// R1 among live processes, whatever the API says.
+void Simulation::CheckHolders() {
+  std::vector<Holder> holders;
+  for (const auto& node : nodes_) {
+    for (const auto& [pid, container] : node->containers()) holders.push_back({node.get(), pid, &container});
+  }
+  for (std::size_t i = 0; i < holders.size(); ++i) {
+    for (std::size_t j = i + 1; j < holders.size(); ++j) {
+      const Container& a = *holders[i].container;
+      const Container& b = *holders[j].container;
+      const bool same_domain = a.domain == b.domain;
+      const bool same_owner = a.compute_domain_uid == b.compute_domain_uid;
+      const bool same_node = holders[i].node == holders[j].node;
+      if ((same_domain || same_node) && a.channel == b.channel && !same_owner) {
+        context_.Violate("R1", Say(holders[i]) + "; " + Say(holders[j]));
+      }
+      if (same_domain && same_owner && a.channel != b.channel) context_.Violate("R1", Say(holders[i]) + "; " + Say(holders[j]));
+    }
+  }
+  for (const Holder& holder : holders) {
+    const Daemon& daemon = holder.node->daemon();
+    if (daemon.running && daemon.domain.name != holder.container->domain) {
+      context_.Violate(
+          "R3", holder.node->Name() + " serves " + daemon.domain.name + "; " + Say(holder) + " in " + holder.container->domain);
+    }
+  }
+}
+
+// R3: one node per (domain, index) among daemons that run.
+void Simulation::CheckDaemons() {
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    for (std::size_t j = i + 1; j < nodes_.size(); ++j) {
+      const Daemon& a = nodes_[i]->daemon();
+      const Daemon& b = nodes_[j]->daemon();
+      if (!a.running || !b.running || a.domain.name != b.domain.name || a.domain.index != b.domain.index) continue;
+      context_.Violate("R3", "index " + std::to_string(a.domain.index) + " of " + a.domain.name + " is run by " +
+                                 nodes_[i]->Name() + " and " + nodes_[j]->Name());
+    }
+  }
+}
+
+// The object's own consistency, at every write.
+void Simulation::CheckDomainObject(const json& object) {
+  const auto domain = api::DecodeImexDomain(object);
+  if (!domain) return context_.Violate("R6", "IMEXDomain cannot be read: " + domain.error().message);
+  std::set<int> channels, indexes;
+  std::set<std::string> owners, members;
+  for (const api::ChannelLease& lease : domain->channels) {
+    if (!channels.insert(lease.channel).second) context_.Violate("R1", "two leases of channel " + std::to_string(lease.channel));
+    if (lease.state == api::LeaseState::kActive && !owners.insert(lease.compute_domain.uid).second) {
+      context_.Violate("R1", "two leases of " + lease.compute_domain.uid);
+    }
+  }
+  for (const api::DomainMember& member : domain->members) {
+    if (!indexes.insert(member.index).second) context_.Violate("R3", "two members with index " + std::to_string(member.index));
+    if (!members.insert(member.node).second) context_.Violate("R3", "two slots of " + member.node);
+  }
+}
+
+// For people who look at a violation.
+std::string Simulation::State() const {
+  std::string out;
+  for (const auto* type : {&api::kComputeDomains, &api::kImexDomains, &api::kImexNodes}) {
+    for (const auto& [key, object] : context_.server.Objects(*type)) {
+      json shown = *object;
+      for (const char* part : {"creationTimestamp", "generation", "name", "namespace", "labels"}) shown["metadata"].erase(part);
+      if (type == &api::kComputeDomains) shown.erase("status");
+      shown.erase("apiVersion");
+      shown.erase("kind");
+      out += type->kind + " " + key.name + " " + shown.dump() + "\n";
+    }
+  }
+  for (const auto& node : nodes_) {
+    out += node->Name() + (node->powered() ? " up" : " down") + (deleted_nodes_.contains(node->Name()) ? ", Node deleted" : "") +
+           ", clique " + node->clique() + ", " + std::to_string(node->plugins().size()) + " plugins\n";
+    const auto checkpoint = node->disk().files.find("/plugin/checkpoint.json");
+    if (checkpoint != node->disk().files.end()) out += "  checkpoint " + json::parse(checkpoint->second).dump() + "\n";
+  }
+  return out;
+}
+
+// After faults ended and everything was deleted; empty: nothing.
+std::string Simulation::WhatIsLeft() {
+  for (const auto& [key, cd] : context_.server.Objects(api::kComputeDomains)) return "ComputeDomain " + key.name;
+  for (const auto& [key, claim] : context_.server.Objects(api::kResourceClaims)) return "ResourceClaim " + key.name;
+  for (const auto& [key, claim] : context_.server.Objects(api::kResourceClaimTemplates))
+    return "ResourceClaimTemplate " + key.name;
+  for (const auto& [key, object] : context_.server.Objects(api::kImexDomains)) {
+    const auto domain = api::DecodeImexDomain(*object);
+    if (!domain) return "an unreadable IMEXDomain";
+    if (!domain->channels.empty()) return "a lease of channel " + std::to_string(domain->channels[0].channel) + " in " + key.name;
+    for (const api::DomainMember& member : domain->members) {
+      const auto node = std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& n) { return n->Name() == member.node; });
+      if (deleted_nodes_.contains(member.node)) return "a slot of " + member.node + ", whose Node is deleted";
+      if ((*node)->clique() != key.name) return "a slot of " + member.node + " in a clique it has left";
+    }
+  }
+  for (const auto& node : nodes_) {
+    if (!node->powered()) continue;
+    if (!node->containers().empty()) return "a process on " + node->Name();
+    for (const auto& [path, content] : node->disk().files) {
+      if (path.starts_with("/cdi/") || path.starts_with("/plugin/claims/")) return path + " on " + node->Name();
+      if (!path.ends_with("checkpoint.json")) continue;
+      const json checkpoint = json::parse(content);
+      if (checkpoint["bootID"] != node->BootId()) continue;  // counts as empty
+      for (const char* what : {"claims", "lingering", "withdrawing"}) {
+        if (!checkpoint[what].empty())
+          return "checkpoint." + std::string(what) + " on " + node->Name() + ": " + checkpoint[what].dump();
+      }
+    }
+  }
+  for (const auto& [key, object] : context_.server.Objects(api::kImexNodes)) {
+    const auto channels = object->value("/status/channels"_json_pointer, json::array());
+    if (!channels.empty()) return "channels in IMEXNode " + key.name + ": " + channels.dump();
+  }
+  return "";
+}
+
+}  // namespace cd::simulation

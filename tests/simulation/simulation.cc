@@ -1,0 +1,265 @@
+#include "tests/simulation/simulation.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace cd::simulation {
+
+using Phase = PodWork::Phase;
+
+namespace {
+
+constexpr std::uint64_t kMostStepsToOrder = 60'000;
+// After the faults: what a controller waits for an absent Node, and then some.
+constexpr Duration kUntilPodsRun{25 * 60'000};
+// The plugin's sweep is hourly.
+constexpr Duration kUntilNothingIsLeft{150 * 60'000};
+
+// A text as /proc/devices; one for the process.
+const std::filesystem::path& ProcDevices() {
+  static const std::filesystem::path path = [] {
+    std::string name = (std::filesystem::temp_directory_path() / "cd-simulation-XXXXXX").string();
+    const int fd = ::mkstemp(name.data());
+    if (fd >= 0) {
+      std::ofstream(name) << "Character devices:\n234 nvidia-caps-imex-channels\n";
+      ::close(fd);
+    }
+    std::atexit([] {
+      std::error_code ignored;
+      std::filesystem::remove(ProcDevices(), ignored);
+    });
+    return std::filesystem::path(name);
+  }();
+  return path;
+}
+
+}  // namespace
+
+std::string_view NameOf(Bug bug) {
+  const auto it = std::find_if(kBugs.begin(), kBugs.end(), [&](const auto& item) { return item.first == bug; });
+  return it->second;
+}
+
+Simulation::Simulation(const Options& options) : options_(options), context_(options.seed) {
+  context_.bugs = options.bugs;
+  context_.proc_devices = ProcDevices();
+  if (options.trace) context_.trace.TurnOn(options.echo);
+  SetUp();
+  AddUserActions();
+  AddFaults();
+  const unsigned kRates[] = {0, 3, 10, 30};
+  fault_rate_ = kRates[context_.dice.Below(4)];
+  action_rate_ = 10 + static_cast<unsigned>(context_.dice.Below(30));
+}
+
+Simulation::~Simulation() = default;
+
+Outcome Simulation::Run() {
+  while (context_.trace.step() < options_.steps && context_.violation.empty()) Step();
+  if (context_.violation.empty()) Finish();
+  outcome_.steps = context_.trace.step();
+  outcome_.violation = context_.violation;
+  outcome_.trace = context_.trace.lines();
+  if (context_.trace.on()) outcome_.state = State();
+  outcome_.containers = context_.next_pid - 100;
+  return outcome_;
+}
+
+void Simulation::Step() {
+  Dice& dice = context_.dice;
+  const auto play = [&](std::vector<Fault>& choices) {
+    unsigned sum = 0;
+    for (const Fault& fault : choices) sum += fault.weight;
+    if (sum == 0) return;
+    auto throw_of = dice.Below(sum);
+    for (Fault& fault : choices) {
+      if (throw_of < fault.weight) {
+        if (context_.trace.on() && &choices == &faults_) context_.trace.Add("fault", fault.name);
+        fault.play();
+        return;
+      }
+      throw_of -= fault.weight;
+    }
+  };
+  context_.trace.NextStep();
+  if (action_rate_ > 0 && dice.PerMille(action_rate_)) play(user_actions_);
+  if (fault_rate_ > 0 && dice.PerMille(fault_rate_)) play(faults_);
+  // Others are never infinitely faster than time.
+  if (dice.PerMille(40)) {
+    context_.clock.Advance(dice.Between(Duration(1), Duration(dice.PerMille(50) ? 3'000 : 60)));
+    for (const auto& controller : controllers_) controller->TimePassed();
+  }
+  int idle = 0;
+  while (!DrawStep()) {
+    AdvanceTime();
+    if (++idle > 10'000) return context_.Violate("liveness", "nothing happens any more");
+  }
+  for (const auto& node : nodes_) {
+    node->ReapPlugins();
+    if (!node->powered() || !node->plugins().empty() || !node->TakeRestart()) continue;
+    Later(Duration(500), Duration(20'000), [n = node.get()] { n->RestartPlugin(); });
+  }
+  Check();
+}
+
+bool Simulation::DrawStep() {
+  struct Choice {
+    unsigned weight;
+    int kind;
+    std::size_t index;
+    void* what;
+  };
+  static thread_local std::vector<Choice> choices;
+  static thread_local std::vector<std::list<Message>::iterator> messages;
+  choices.clear();
+  messages.clear();
+  unsigned sum = 0;
+  const auto add = [&](unsigned weight, int kind, std::size_t index, void* what) {
+    choices.push_back({weight, kind, index, what});
+    sum += weight;
+  };
+  for (const auto& controller : controllers_) {
+    if (controller->HasWork()) add(1024, 0, 0, controller.get());
+  }
+  for (const auto& node : nodes_) {
+    for (const auto& plugin : node->plugins()) {
+      if (plugin->HasWork()) add(1024, 1, 0, plugin.get());
+    }
+    if (node->powered() && node->KubeletWork() > 0) add(512, 2, 0, node.get());
+    if (node->DaemonHasWork()) add(256, 3, 0, node.get());
+  }
+  for (auto it = context_.network.messages().begin(); it != context_.network.messages().end(); ++it) {
+    if (!context_.network.Ready(*it)) continue;
+    messages.push_back(it);
+    add(it->client == nullptr ? 64 : it->client->speed, 4, messages.size() - 1, nullptr);
+  }
+  for (const auto& watch : context_.network.watches()) {
+    if (context_.network.Ready(*watch)) add(watch->speed, 5, 0, watch.get());
+  }
+  if (context_.environment.HasDue()) add(1024, 6, 0, nullptr);
+  if ((choices.empty() || context_.dice.Below(8) == 0) && WorldHasWork()) add(1024, 7, 0, nullptr);
+  if (choices.empty()) return false;
+  auto drawn = context_.dice.Below(sum);
+  const Choice* choice = choices.data();
+  while (drawn >= choice->weight) drawn -= (choice++)->weight;
+  switch (choice->kind) {
+    case 0:
+      static_cast<ControllerProcess*>(choice->what)->Step();
+      break;
+    case 1:
+      static_cast<PluginProcess*>(choice->what)->Step();
+      break;
+    case 2:
+      static_cast<Node*>(choice->what)->StepKubelet();
+      break;
+    case 3:
+      static_cast<Node*>(choice->what)->StepDaemon();
+      break;
+    case 4:
+      context_.network.Step(messages[choice->index]);
+      break;
+    case 5:
+      for (const auto& watch : context_.network.watches()) {
+        if (watch.get() == choice->what) {
+          context_.network.Step(watch);
+          break;
+        }
+      }
+      break;
+    case 6:
+      context_.environment.TakeDue()();
+      break;
+    default:
+      StepWorld();
+  }
+  idle_jump_ = Duration(500);
+  return true;
+}
+
+// Nobody can do anything now: on to the next moment somebody can.
+void Simulation::AdvanceTime() {
+  const SteadyTime now = context_.clock.Now();
+  // Keys in the controller's queue have no timer that could be seen from here.
+  idle_jump_ = std::min(idle_jump_ * 2, Duration(30'000));
+  SteadyTime next = now + idle_jump_;
+  const auto consider = [&](std::optional<SteadyTime> time) {
+    if (time && *time > now) next = std::min(next, *time);
+  };
+  consider(context_.environment.NextTimer());
+  consider(context_.network.NextDeadline());
+  for (const auto& controller : controllers_) consider(controller->NextTimer());
+  for (const auto& node : nodes_) {
+    for (const auto& plugin : node->plugins()) consider(plugin->NextTimer());
+    for (const auto& [uid, work] : node->pods()) consider(work.due);
+  }
+  context_.clock.Advance(next - now);
+  for (const auto& controller : controllers_) controller->TimePassed();
+}
+
+std::string Simulation::PodThatDoesNotRun() {
+  for (const Workload& workload : workloads_) {
+    if (deleted_nodes_.contains(workload.node)) continue;
+    const auto node = std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& n) { return n->Name() == workload.node; });
+    const auto work = (*node)->pods().find(workload.pod.uid);
+    const ObjectPtr pod = context_.server.Find(api::kPods, {workload.pod.ns, workload.pod.name});
+    const ObjectPtr claim = context_.server.Find(api::kResourceClaims, {workload.claim.ns, workload.claim.name});
+    if (pod == nullptr || pod->at("metadata").contains("deletionTimestamp") || claim == nullptr) continue;
+    if (work == (*node)->pods().end()) return workload.pod.name + " is unknown to its kubelet";
+    const auto& domains = context_.server.Objects(api::kComputeDomains);
+    const bool served = std::any_of(domains.begin(), domains.end(), [&](const auto& item) {
+      const auto& metadata = item.second->at("metadata");
+      return metadata["uid"] == work->second.compute_domain_uid && !metadata.contains("deletionTimestamp");
+    });
+    if (!served || !HasSlot(**node)) continue;
+    const bool runs = work->second.phase == Phase::kRunning && (*node)->containers().contains(work->second.pid);
+    if (!runs)
+      return workload.pod.name + " on " + workload.node + " is in phase " + std::to_string(static_cast<int>(work->second.phase));
+  }
+  return "";
+}
+
+// True unless other nodes have all slots of its clique.
+bool Simulation::HasSlot(const Node& node) {
+  const ObjectPtr object = context_.server.Find(api::kImexDomains, {"", node.clique()});
+  if (object == nullptr) return true;
+  const auto domain = api::DecodeImexDomain(*object);
+  const bool member = std::any_of(domain->members.begin(), domain->members.end(),
+                                  [&](const api::DomainMember& m) { return m.node == node.Name(); });
+  return member || static_cast<int>(domain->members.size()) < domain->node_slots;
+}
+
+bool Simulation::Await(Duration limit, const char* rule, const std::function<std::string()>& missing) {
+  const SteadyTime end = context_.clock.Now() + limit;
+  const std::uint64_t last_step = context_.trace.step() + kMostStepsToOrder;
+  std::string left = missing();
+  // Looked at now and then: it costs more than a step.
+  while (!left.empty() && context_.violation.empty()) {
+    for (int i = 0; i < 20 && context_.violation.empty(); ++i) Step();
+    left = missing();
+    if (context_.clock.Now() > end)
+      context_.Violate(rule, left + ", " + std::to_string(limit.count() / 60'000) + " min after the last fault");
+    if (context_.trace.step() > last_step) context_.Violate(rule, left + ", and no end of steps");
+  }
+  return context_.violation.empty();
+}
+
+void Simulation::Finish() {
+  Heal();
+  if (!Await(kUntilPodsRun, "liveness", [this] { return PodThatDoesNotRun(); })) return;
+  context_.trace.Add("user", "deletes everything");
+  for (const Workload& workload : workloads_) {
+    (void)context_.server.Handle(kube::Delete(api::kPods, {workload.pod.ns, workload.pod.name}));
+  }
+  std::vector<api::ObjectKey> domains;
+  for (const auto& [key, object] : context_.server.Objects(api::kComputeDomains)) domains.push_back(key);
+  for (const api::ObjectKey& key : domains) (void)context_.server.Handle(kube::Delete(api::kComputeDomains, key));
+  Await(kUntilNothingIsLeft, "leak", [this] {
+    for (const auto& node : nodes_) node->EndAllGraces();
+    return WhatIsLeft();
+  });
+}
+
+}  // namespace cd::simulation

@@ -1,0 +1,115 @@
+// One seeded run: a small cluster, a scheduler that draws every next step, faults, and the rules checked after each step.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/controller_process.h"
+#include "tests/simulation/node.h"
+
+namespace cd::simulation {
+
+struct Options {
+  std::uint64_t seed = 1;
+  std::uint64_t steps = 3'000;  // with faults; the run then goes on without until all is in order
+  std::set<Bug> bugs;
+  bool trace = false;
+  bool echo = false;  // the trace goes to stderr as it grows
+};
+
+struct Outcome {
+  std::uint64_t steps = 0;
+  std::string violation;  // empty: none
+  std::vector<std::string> trace;
+  std::string state;  // at the end of a traced run
+  // What the run exercised.
+  std::uint64_t containers = 0;
+  std::uint64_t freed_channels = 0;
+};
+
+class Simulation {
+ public:
+  explicit Simulation(const Options& options);
+  ~Simulation();
+
+  Outcome Run();
+
+ private:
+  struct Fault {
+    const char* name;
+    unsigned weight;
+    std::function<bool()> play;  // false: not possible now
+  };
+  struct Workload {
+    api::ObjectRef pod;
+    api::ObjectRef claim;
+    std::string node;
+    bool shared = false;
+  };
+
+  // ---- the scheduler (simulation.cc)
+  void Step();
+  bool DrawStep();
+  void AdvanceTime();
+  void Finish();
+  // Goes on until nothing is missing; a violation after `limit`.
+  bool Await(Duration limit, const char* rule, const std::function<std::string()>& missing);
+  std::string PodThatDoesNotRun();
+  bool HasSlot(const Node& node);
+
+  // ---- what users and the cluster's other parts do (world.cc)
+  void SetUp();
+  void AddUserActions();
+  bool CreateComputeDomain();
+  bool DeleteComputeDomain();
+  bool CreatePod();
+  bool CreatePodOnSharedClaim();
+  bool DeletePod(bool force);
+  bool CleanUpClaims();
+  bool CollectGarbage();
+  bool CollectTemplates();
+  bool WorldHasWork();
+  void StepWorld();
+
+  // ---- faults (faults.cc)
+  void AddFaults();
+  void Heal();
+  bool DeleteNode();
+  void ReturnNode(Node& node);
+  Node& AnyNode() { return *context_.dice.Pick(nodes_); }
+  void Later(Duration low, Duration high, std::function<void()> task);
+
+  // ---- rules (rules.cc)
+  void Check();
+  void CheckHolders();
+  void CheckDaemons();
+  void CheckDomainObject(const nlohmann::json& object);
+  std::string WhatIsLeft();
+  std::string State() const;
+
+  const Options options_;
+  Context context_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::unique_ptr<ControllerProcess>> controllers_;
+  std::vector<Fault> user_actions_;
+  std::vector<Fault> faults_;
+  std::vector<Workload> workloads_;  // pods as the API knows, or knew a moment ago
+  std::vector<std::string> cliques_;
+  std::set<std::string> deleted_nodes_;  // Node objects that are absent
+  bool calm_ = false;                    // faults have ended
+  unsigned action_rate_ = 20;            // per mille of steps
+  unsigned fault_rate_ = 8;
+  Duration idle_jump_{500};
+  SteadyTime next_collection_{};  // of IMEXNodes without owner
+  SteadyTime next_template_collection_{};
+  int names_ = 1;
+  int wrap_ = 3;        // channels in use before next-fit starts at 1 again
+  int node_slots_ = 3;  // length of the node map
+  Outcome outcome_;
+};
+
+}  // namespace cd::simulation
