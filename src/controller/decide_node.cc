@@ -95,7 +95,7 @@ void Wake(const NodeSnapshot& in, NodeDecision& out) {
     const domain::WakeStep step = domain::StepWake(claim.state, Progress(in, claim));
     out.states.emplace_back(claim.uid, step.next);
     if (step.wake) out.wake.insert(out.wake.end(), claim.pods.begin(), claim.pods.end());
-    if (step.next == WakeState::kWaiting) out.wait = true;
+    if (step.again) out.again = out.again ? std::min(*out.again, *step.again) : *step.again;
   }
   std::sort(out.wake.begin(), out.wake.end());
   out.wake.erase(std::unique(out.wake.begin(), out.wake.end()), out.wake.end());

@@ -36,7 +36,7 @@ struct NodeDecision {
   std::vector<api::Refusal> refusals;                             // `node` is empty
   std::vector<api::ObjectRef> wake;                               // pods
   std::vector<std::pair<std::string, domain::WakeState>> states;  // by claim UID
-  bool wait = false;  // some claim is neither served nor known to be blocked: decide again when kPrepareMayHaveFailed is over
+  std::optional<Duration> again;                                  // decide again after that, if nothing happens before
 };
 
 NodeDecision DecideNode(const NodeSnapshot& snapshot);

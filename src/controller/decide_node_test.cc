@@ -21,6 +21,7 @@ struct NodeWorld {
   NodeWorld() {
     domain.members = {Member(0, "a")};
     domain.channels = {Lease(5, kRed)};
+    node = Holding(node, 5, kRed);
     known.cached[kRed] = domain::ViewOf(Red());
     WaitingClaim claim;
     claim.demand = {"a", "team", "claim", {kRed, {}}};
@@ -44,7 +45,7 @@ TEST(DecideNodeTest, served_node_needs_nothing) {
   const auto decision = NodeWorld().Decide();
   EXPECT_FALSE(decision.write);
   EXPECT_TRUE(decision.wake.empty());
-  EXPECT_FALSE(decision.wait);
+  EXPECT_FALSE(decision.again);
   EXPECT_EQ(decision.states, (std::vector<std::pair<std::string, WakeState>>{{"claim-uid", WakeState::kDone}}));
 }
 
@@ -122,7 +123,8 @@ TEST(DecideNodeTest, late_daemon_wakes_each_waiting_pod_once) {
 TEST(DecideNodeTest, young_claim_without_lease_is_looked_at_again) {
   NodeWorld world;
   world.domain.channels.clear();
-  EXPECT_TRUE(world.Decide().wait);
+  world.node = Assigned("a", 0);
+  EXPECT_EQ(world.Decide().again, Duration{8'000});
 }
 
 }  // namespace

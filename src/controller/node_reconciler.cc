@@ -38,7 +38,7 @@ Status NodeReconciler::Act(const NodeSnapshot& snapshot, const NodeDecision& dec
   }
   world_.SetWakeStates(decision.states);
   // A moment later than the limit, so that the look is past it.
-  if (decision.wait) queue_.AddAfter("node/" + name, domain::kPrepareMayHaveFailed + Duration{50});
+  if (decision.again) queue_.AddAfter("node/" + name, *decision.again + Duration{50});
   return {};
 }
 

@@ -2,6 +2,8 @@
 // changes. So a pod whose Prepare may have given up before its node could serve it gets one annotation when the node can.
 #pragma once
 
+#include <optional>
+
 #include "src/base/clock.h"
 
 namespace cd::domain {
@@ -9,10 +11,13 @@ namespace cd::domain {
 // Shorter than the 10 s a Prepare waits: one that is still waiting sees the change by itself, and a superfluous push does no
 // harm.
 inline constexpr Duration kPrepareMayHaveFailed{8'000};
+// A node that could serve the claim all the time has announced its channel long before, unless the kubelet's call failed: its
+// plugin was not registered at that moment.
+inline constexpr Duration kPrepareHasFailed{12'000};
 
 enum class WakeState {
-  kWaiting,  // the node cannot serve yet; a Prepare in flight would see it become able
-  kBlocked,  // a Prepare may have failed meanwhile
+  kWaiting,  // a Prepare in flight would see what it waits for
+  kBlocked,  // a Prepare may have failed for something the node lacks
   kDone,     // served, or pushed: nothing more to do
 };
 
@@ -27,6 +32,7 @@ struct WakeInput {
 struct WakeStep {
   WakeState next = WakeState::kWaiting;
   bool wake = false;
+  std::optional<Duration> again = std::nullopt;  // step again after that, if nothing happens before
 };
 
 WakeStep StepWake(WakeState state, const WakeInput& input);

@@ -27,7 +27,18 @@ TEST_P(WakeTest, step) {
 INSTANTIATE_TEST_SUITE_P(
     Cases, WakeTest,
     ::testing::Values(
-        WakeCase{"served_at_once_needs_no_push", WakeState::kWaiting, {.served = true, .age = kYoung}, WakeState::kDone, false},
+        WakeCase{"first_pod_got_through",
+                 WakeState::kWaiting,
+                 {.served = true, .listed = true, .age = kYoung},
+                 WakeState::kDone,
+                 false},
+        WakeCase{"served_claim_is_watched_until_it_is_listed",
+                 WakeState::kWaiting,
+                 {.served = true, .age = kPastPrepare},
+                 WakeState::kWaiting,
+                 false},
+        WakeCase{
+            "kubelet_found_no_plugin", WakeState::kWaiting, {.served = true, .age = Duration{12'000}}, WakeState::kDone, true},
         WakeCase{"young_claim_waits", WakeState::kWaiting, {.age = kYoung}, WakeState::kWaiting, false},
         WakeCase{"waited_longer_than_prepare", WakeState::kWaiting, {.age = kPastPrepare}, WakeState::kBlocked, false},
         WakeCase{
@@ -58,6 +69,13 @@ INSTANTIATE_TEST_SUITE_P(
                  true},
         WakeCase{"old_claim_on_a_node_that_cannot_serve", WakeState::kWaiting, {.old = true}, WakeState::kBlocked, false}),
     [](const auto& info) { return std::string(info.param.name); });
+
+TEST(WakeTest, asks_to_be_stepped_again_at_its_limits) {
+  EXPECT_EQ(StepWake(WakeState::kWaiting, {.age = kYoung}).again, Duration{7'000});
+  EXPECT_EQ(StepWake(WakeState::kWaiting, {.served = true, .age = kYoung}).again, Duration{11'000});
+  EXPECT_EQ(StepWake(WakeState::kWaiting, {.served = true, .listed = true}).again, std::nullopt);
+  EXPECT_EQ(StepWake(WakeState::kBlocked, {.age = kPastPrepare}).again, std::nullopt);
+}
 
 }  // namespace
 }  // namespace cd::domain
