@@ -49,3 +49,17 @@ Container runtimes hide /proc/driver/nvidia of the container, so the host's /pro
 {{- define "cd.capabilities" -}}
 {{- if hasPrefix "/proc/driver/" .Values.capabilitiesDir }}/host/proc-driver/{{ trimPrefix "/proc/driver/" .Values.capabilitiesDir }}{{ else }}/host/capabilities{{ end -}}
 {{- end -}}
+
+{{- /* Puts a ValidatingAdmissionPolicy into force. */ -}}
+{{- define "cd.binding" -}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ .name }}
+  labels:
+    {{- include "cd.labels" .root | nindent 4 }}
+spec:
+  policyName: {{ .name }}
+  validationActions: [Deny]
+{{- end -}}
