@@ -73,7 +73,7 @@ check: lint test sanitize tsan test-arm64 ## `test` plus the second compiler, cl
 	cmake --preset clang >/dev/null && cmake --build --preset clang -j $(JOBS) && ctest --preset clang
 	run-clang-tidy-19 -quiet -p build/clang "$(CURDIR)/src/.*\.cc$$"
 
-lint: build/.setup ## formatting, clang-tidy and shell checks
+lint: build/.setup ## C++ formatting, and that nothing but one file reads the clock
 	scripts/lint
 
 format: ## rewrite the C++ files the way lint wants them
