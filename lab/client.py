@@ -50,7 +50,6 @@ POD = Kind("v1", "Pod", "pods")
 EVENT = Kind("v1", "Event", "events")
 DAEMON_SET = Kind("apps/v1", "DaemonSet", "daemonsets")
 DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
-LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 
 
 class ApiError(Exception):

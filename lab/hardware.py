@@ -119,8 +119,7 @@ def set_values(hardware: dict[str, Any], assignments: list[str]) -> None:
     """Changes a decoded node.json by `path=value` assignments.
 
     A path is keys and list indices with dots between; `gpus.state` means all
-    GPUs. A value is taken as text where there is text now, else as JSON; below
-    `faults` everything goes and new keys are welcome.
+    GPUs. A value is taken as text where there is text now, else as JSON.
     """
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
@@ -140,23 +139,20 @@ def _set(target: Any, keys: list[str], text: str, path: str) -> None:
     elif not isinstance(target, dict):
         raise LabError(f"{path}: {key!r} is looked for in the plain value {target!r}")
     elif rest:
-        if key not in target and not path.startswith("faults."):
-            raise LabError(f"{path}: there is no {key!r} among {', '.join(target)}")
-        _set(target.setdefault(key, {}), rest, text, path)
+        _set(_entry(target, key, path), rest, text, path)
     else:
         target[key] = _value(target, key, text, path)
 
 
-def _value(target: dict[str, Any], key: str, text: str, path: str) -> Any:
-    """The text as a value of the kind that is there now."""
-    if path.startswith("faults."):
-        try:
-            return json.loads(text)
-        except ValueError:
-            return text
+def _entry(target: dict[str, Any], key: str, path: str) -> Any:
     if key not in target:
         raise LabError(f"{path}: there is no {key!r} among {', '.join(target)}")
-    old = target[key]
+    return target[key]
+
+
+def _value(target: dict[str, Any], key: str, text: str, path: str) -> Any:
+    """The text as a value of the kind that is there now."""
+    old = _entry(target, key, path)
     if key == "state" and text not in STATES:
         raise LabError(f"{path}: {text!r} is unknown; use one of {', '.join(STATES)}")
     if isinstance(old, str):

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,6 @@ _NODE_KEYS = {
     "state": str,
     "driverVersion": str,
     "channelCount": int,
-    "faults": dict,
 }
 _FILE_KEYS = {key: kind for key, kind in _NODE_KEYS.items() if key != "name"} | {"nodes": list}
 _NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?")
@@ -92,7 +91,6 @@ class NodeHardware:
     gpus: tuple[Gpu, ...]
     driver_version: str = DEFAULT_DRIVER_VERSION
     channel_count: int = DEFAULT_CHANNEL_COUNT
-    faults: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -100,7 +98,6 @@ class NodeHardware:
             "driverVersion": self.driver_version,
             "channelCount": self.channel_count,
             "gpus": [gpu.to_json() for gpu in self.gpus],
-            "faults": dict(self.faults),
         }
 
 
@@ -164,7 +161,6 @@ def parse_node(entry: Any, defaults: Mapping[str, Any]) -> NodeHardware:
         gpus=tuple(_parse_gpu(name, index, fabric, gpu) for index, gpu in enumerate(listed)),
         driver_version=merged.get("driverVersion", DEFAULT_DRIVER_VERSION),
         channel_count=merged.get("channelCount", DEFAULT_CHANNEL_COUNT),
-        faults=merged.get("faults", {}),
     )
 
 

@@ -31,11 +31,6 @@ def test_text_stays_text_even_if_it_looks_like_a_number(content: dict[str, Any])
     assert content["driverVersion"] == "590.10"
 
 
-def test_faults_may_be_new_and_nested(content: dict[str, Any]) -> None:
-    hardware.set_values(content, ["faults.export.delayMs=50", "faults.reason=test"])
-    assert content["faults"] == {"export": {"delayMs": 50}, "reason": "test"}
-
-
 @pytest.mark.parametrize(
     ("assignment", "says"),
     [

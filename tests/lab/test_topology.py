@@ -49,7 +49,7 @@ def test_node_without_gpus() -> None:
 def test_node_json_has_the_emulators_keys() -> None:
     (node,) = parse(nodes=[{"name": "one", "gpus": 1, "state": "not_supported"}])
     content = node.to_json()
-    assert set(content) == {"node", "driverVersion", "channelCount", "gpus", "faults"}
+    assert set(content) == {"node", "driverVersion", "channelCount", "gpus"}
     assert content["gpus"][0] == {
         "uuid": node.gpus[0].uuid,
         "clusterUuid": topology.DEFAULT_CLUSTER_UUID,
