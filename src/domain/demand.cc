@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "src/base/text.h"
 #include "src/domain/acceptance.h"
 
 namespace cd::domain {
@@ -17,8 +18,7 @@ constexpr std::size_t kMaxRefusals = 1024;         // maxItems of the CRDs
 constexpr std::size_t kMaxRefusalMessage = 2'000;  // below their maxLength
 
 Refusal Make(const Demand& demand, std::string reason, std::string message) {
-  if (message.size() > kMaxRefusalMessage) message.resize(kMaxRefusalMessage);
-  return {demand.node, demand.config.domain_id, std::move(reason), std::move(message)};
+  return {demand.node, demand.config.domain_id, std::move(reason), CutText(std::move(message), kMaxRefusalMessage)};
 }
 
 std::string ModeName(AllocationMode mode) {

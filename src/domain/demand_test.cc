@@ -103,6 +103,20 @@ INSTANTIATE_TEST_SUITE_P(Cases, NodeRefusalTest,
                                            NodeCase{"mixed", api::FabricState::kMixed, "MixedCliques"}),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// Else what the server stores would differ from what is wanted, and be written for ever.
+TEST(NodeRefusalTest, long_message_of_a_node_is_cut_between_characters) {
+  for (const std::string start : {"", "x"}) {
+    api::ImexNode node = Node("a");
+    node.status.fabric = api::FabricState::kDegraded;
+    node.status.fabric_message = start;
+    for (int i = 0; i < 1'200; ++i) node.status.fabric_message += "é";
+    const auto refusal = RefuseForNode(Wish(kRed), node);
+    ASSERT_TRUE(refusal);
+    EXPECT_LE(refusal->message.size(), 2'000U);
+    EXPECT_TRUE(refusal->message.ends_with("é"));
+  }
+}
+
 TEST(NodeRefusalTest, healthy_or_silent_node_is_not_refused) {
   EXPECT_EQ(RefuseForNode(Wish(kRed), Node("a")), std::nullopt);
   api::ImexNode silent;

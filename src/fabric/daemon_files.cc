@@ -1,7 +1,7 @@
 #include "src/fabric/daemon_files.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "src/base/files.h"
+#include "src/base/text.h"
 #include "src/fabric/json_fields.h"
 
 namespace cd::fabric {
@@ -23,11 +24,6 @@ constexpr std::size_t kMaxConfiguredPath = 256;
 
 std::string Dump(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-}
-
-bool IsAddress(const std::string& text) {
-  in6_addr address;
-  return ::inet_pton(AF_INET, text.c_str(), &address) == 1 || ::inet_pton(AF_INET6, text.c_str(), &address) == 1;
 }
 
 bool IsStateWord(const std::string& word) {
@@ -66,7 +62,7 @@ DesiredHost ReadHost(const JsonFields& fields, int slots) {
   fields.Read("index", host.index, 0, kMaxNodeSlots - 1);
   fields.Read("address", host.address, INET6_ADDRSTRLEN);
   if (host.index < 0 || host.index >= slots) fields.problems().Add(fields.Path("index"), "must be from 0 to domain.slots - 1");
-  if (!IsAddress(host.address)) fields.problems().Add(fields.Path("address"), "must be an IP address");
+  if (!IsIpAddress(host.address)) fields.problems().Add(fields.Path("address"), "must be an IP address");
   return host;
 }
 
@@ -203,7 +199,7 @@ Result<DaemonStatus> DecodeDaemonStatus(std::string_view text) {
     status.peers.push_back(std::move(peer));
   });
   if (!IsStateWord(status.state)) problems.Add("state", "must be a word in capitals");
-  if (!status.address.empty() && !IsAddress(status.address)) problems.Add("address", "must be an IP address");
+  if (!status.address.empty() && !IsIpAddress(status.address)) problems.Add("address", "must be an IP address");
   if (!problems.empty()) return Fail(ErrorCode::kInvalidArgument, problems.text());
   return status;
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/base/log.h"
+#include "src/base/text.h"
 
 namespace cd::kube {
 
@@ -20,14 +21,6 @@ constexpr int kInARow = 10;
 constexpr Duration kOneMorePer{60'000};
 constexpr std::size_t kMostRemembered = 4096;
 constexpr std::size_t kLongestNote = 1024;
-
-// Cuts at a character's start, so that the rest is still UTF-8.
-std::string Cut(std::string text, std::size_t longest) {
-  if (text.size() <= longest) return text;
-  while (longest > 0 && (static_cast<unsigned char>(text[longest]) & 0xc0) == 0x80) --longest;
-  text.resize(longest);
-  return text;
-}
 
 }  // namespace
 
@@ -100,9 +93,9 @@ ApiRequest EventRecorder::Impl::Request(EventNote event) {
       {"type", event.severity == EventType::kNormal ? "Normal" : "Warning"},
       {"reason", std::move(event.reason)},
       {"action", std::move(event.action)},
-      {"note", Cut(std::move(event.note), kLongestNote)},
+      {"note", CutText(std::move(event.note), kLongestNote)},
       {"reportingController", controller_},
-      {"reportingInstance", Cut(instance_, 128)},
+      {"reportingInstance", CutText(instance_, 128)},
       {"regarding",
        {{"apiVersion", event.type.ApiVersion()},
         {"kind", event.type.kind},

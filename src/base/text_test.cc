@@ -1,0 +1,24 @@
+#include "src/base/text.h"
+
+#include <gtest/gtest.h>
+
+namespace cd {
+namespace {
+
+TEST(CutText, never_inside_a_character) {
+  EXPECT_EQ(CutText("abc", 3), "abc");
+  EXPECT_EQ(CutText("abcd", 3), "abc");
+  EXPECT_EQ(CutText("aéb", 2), "a");
+  EXPECT_EQ(CutText("aéb", 3), "aé");
+  EXPECT_EQ(CutText("€", 2), "");
+}
+
+TEST(IsIpAddress, both_families_and_nothing_around_them) {
+  for (const char* good : {"10.0.0.1", "::1", "fd00::a1", "::ffff:10.0.0.1"}) EXPECT_TRUE(IsIpAddress(good)) << good;
+  for (const char* bad : {"", "10.0.0", "010.0.0.1 ", "[::1]", "fe80::1%eth0", "10.0.0.1/8", "node-1"}) {
+    EXPECT_FALSE(IsIpAddress(bad)) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace cd
