@@ -6,6 +6,21 @@ namespace cd::api {
 
 using nlohmann::json;
 
+namespace {
+
+std::optional<std::int64_t> AsInt64(const json& value) {
+  // Unsigned numbers above the signed range would wrap around.
+  const bool wraps = value.is_number_unsigned() && value.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max();
+  if (!value.is_number_integer() || wraps) return std::nullopt;
+  return value.get<std::int64_t>();
+}
+
+bool FitsInt(std::int64_t value) {
+  return value >= std::numeric_limits<int>::min() && value <= std::numeric_limits<int>::max();
+}
+
+}  // namespace
+
 std::string Quoted(const json& value) {
   constexpr std::size_t kLongest = 80;
   std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
@@ -60,10 +75,7 @@ bool JsonReader::Bool(std::string_view name, bool fallback) {
 std::int64_t JsonReader::Int64(std::string_view name, std::int64_t fallback) {
   const json* value = Find(name);
   if (value == nullptr) return fallback;
-  // Unsigned numbers above the signed range would wrap around.
-  const bool fits = value->is_number_integer() &&
-                    !(value->is_number_unsigned() && value->get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max());
-  if (fits) return value->get<std::int64_t>();
+  if (const auto number = AsInt64(*value)) return *number;
   Reject(name, "must be a whole number");
   return fallback;
 }
@@ -71,7 +83,7 @@ std::int64_t JsonReader::Int64(std::string_view name, std::int64_t fallback) {
 std::optional<int> JsonReader::OptionalInt(std::string_view name) {
   if (!Has(name)) return std::nullopt;
   const std::int64_t value = Int64(name);
-  if (value >= std::numeric_limits<int>::min() && value <= std::numeric_limits<int>::max()) return static_cast<int>(value);
+  if (FitsInt(value)) return static_cast<int>(value);
   Reject(name, "must be a 32-bit number");
   return std::nullopt;
 }
@@ -106,11 +118,12 @@ std::vector<int> JsonReader::Ints(std::string_view name) {
   const json* array = FindArray(name);
   if (array == nullptr) return out;
   for (const json& item : *array) {
-    if (!item.is_number_integer()) {
-      Reject(name, "must be a list of whole numbers");
+    const auto number = AsInt64(item);
+    if (!number || !FitsInt(*number)) {
+      Reject(name, "must be a list of 32-bit whole numbers");
       return {};
     }
-    out.push_back(item.get<int>());
+    out.push_back(static_cast<int>(*number));
   }
   return out;
 }

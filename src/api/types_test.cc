@@ -78,6 +78,15 @@ TEST(ImexNodeTest, encoded_node_and_status_decode_to_themselves) {
   EXPECT_TRUE(decoded->reported);
 }
 
+TEST(ImexNodeTest, index_beyond_32_bits_is_an_error_not_another_index) {
+  for (const char* number : {"4294967297", "18446744073709551615", "1.5"}) {
+    const json status = {{"daemon", {{"connected", json::array({json::parse(number)})}}}};
+    const auto decoded = DecodeImexNode({{"metadata", {{"name", "node-1"}}}, {"status", status}});
+    ASSERT_FALSE(decoded) << number;
+    EXPECT_THAT(decoded.error().message, HasSubstr("status.daemon.connected"));
+  }
+}
+
 TEST(ImexNodeTest, node_without_status_has_not_reported) {
   const auto decoded = DecodeImexNode({{"metadata", {{"name", "node-1"}}}, {"spec", json::object()}});
   ASSERT_TRUE(decoded) << decoded.error().message;
