@@ -1,12 +1,11 @@
 // compute-domain-controller: leases channels, assigns slots, makes claim templates, writes statuses.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "src/apps/command_line.h"
 #include "src/base/event_loop.h"
 #include "src/base/http_health.h"
 #include "src/base/log.h"
@@ -16,10 +15,6 @@
 #include "src/kube/kubeconfig.h"
 #include "src/kube/leader_election.h"
 #include "src/kube/rest_client.h"
-
-#ifndef CD_VERSION
-#define CD_VERSION "dev"
-#endif
 
 namespace {
 
@@ -125,10 +120,6 @@ class Program {
 };
 
 void AddFlags(CLI::App& app, Flags& flags) {
-  const std::map<std::string, cd::LogLevel> levels{{"debug", cd::LogLevel::kDebug},
-                                                   {"info", cd::LogLevel::kInfo},
-                                                   {"warn", cd::LogLevel::kWarning},
-                                                   {"error", cd::LogLevel::kError}};
   app.add_option("--namespace", flags.ns, "Namespace of the driver, for the lease")->envname("CD_NAMESPACE");
   app.add_option("--leader-election", flags.leader_election, "false: act at once, for a single instance")
       ->envname("CD_LEADER_ELECTION")
@@ -140,10 +131,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--kubeconfig", flags.kubeconfig, "kubeconfig in JSON, empty: the pod's service account")
       ->envname("CD_KUBECONFIG");
-  app.add_option("--log-level", flags.level, "debug, info, warn or error")
-      ->envname("CD_LOG_LEVEL")
-      ->transform(CLI::CheckedTransformer(levels));
-  app.set_version_flag("--version", CD_VERSION);
+  cd::AddCommonFlags(app, flags.level);
 }
 
 int Complain(const char* text) {
@@ -157,11 +145,7 @@ int main(int argc, char** argv) {
   Flags flags;
   CLI::App app("Controller of the ComputeDomain driver.");
   AddFlags(app, flags);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto exit_code = cd::ParseFlags(app, argc, argv)) return *exit_code;
   auto config = flags.kubeconfig.empty() ? cd::kube::InClusterConfig() : cd::kube::LoadKubeconfig(flags.kubeconfig);
   if (!config) return Complain(("--kubeconfig: " + config.error().message).c_str());
   if (flags.ns.empty()) flags.ns = config->ns;

@@ -1,22 +1,13 @@
 // compute-domain-daemon: supervises this node's nvidia-imex in the daemon's pod.
-#include <arpa/inet.h>
-#include <sys/epoll.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
-
-#include <CLI/CLI.hpp>
-#include <csignal>
 #include <cstdio>
-#include <map>
 
+#include "src/apps/command_line.h"
 #include "src/base/event_loop.h"
 #include "src/base/log.h"
 #include "src/base/rng.h"
+#include "src/base/stop_signals.h"
+#include "src/base/text.h"
 #include "src/daemon/daemon.h"
-
-#ifndef CD_VERSION
-#define CD_VERSION "dev"
-#endif
 
 namespace {
 
@@ -29,40 +20,14 @@ std::string NewInstance() {
 }
 
 std::string CheckAddress(const std::string& text) {
-  in6_addr address;
-  const bool valid = ::inet_pton(AF_INET, text.c_str(), &address) == 1 || ::inet_pton(AF_INET6, text.c_str(), &address) == 1;
-  return valid ? "" : "\"" + text + "\" is not an IP address; pass the pod's (status.podIP)";
+  return cd::IsIpAddress(text) ? "" : "\"" + text + "\" is not an IP address; pass the pod's (status.podIP)";
 }
-
-// SIGTERM and SIGINT as events of the loop.
-class StopSignals {
- public:
-  StopSignals(cd::EventLoop& loop, std::function<void()> stop) : loop_(loop) {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    ::sigprocmask(SIG_BLOCK, &set, nullptr);
-    fd_.Reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-    loop_.Watch(fd_.get(), EPOLLIN, [this, stop = std::move(stop)](std::uint32_t) {
-      signalfd_siginfo info;
-      while (::read(fd_.get(), &info, sizeof info) > 0) {
-      }
-      stop();
-    });
-  }
-  ~StopSignals() { loop_.Unwatch(fd_.get()); }
-
- private:
-  cd::EventLoop& loop_;
-  cd::Fd fd_;
-};
 
 int Run(const DaemonOptions& options, cd::LogLevel level) {
   cd::InitLog("compute-domain-daemon", level, cd::SystemClock());
   cd::EventLoop loop;
   cd::daemon::Daemon daemon(loop, options, NewInstance, [&loop] { loop.Stop(); });
-  const StopSignals signals(loop, [&daemon] { daemon.RequestStop(); });
+  const cd::StopSignals signals(loop, [&daemon] { daemon.RequestStop(); });
   daemon.Start();
   loop.Run();
   return 0;
@@ -83,31 +48,19 @@ int main(int argc, char** argv) {
   options.imex = "nvidia-imex";
   options.imex_ctl = "nvidia-imex-ctl";
   cd::LogLevel level = cd::LogLevel::kInfo;
-  const std::map<std::string, cd::LogLevel> levels{{"debug", cd::LogLevel::kDebug},
-                                                   {"info", cd::LogLevel::kInfo},
-                                                   {"warn", cd::LogLevel::kWarning},
-                                                   {"error", cd::LogLevel::kError}};
 
   CLI::App app("Supervises nvidia-imex on one node of a ComputeDomain cluster.");
   app.require_subcommand(1);
-  app.set_version_flag("--version", CD_VERSION);
+  cd::AddCommonFlags(app, level);
   app.add_option("--dir", dir, "Directory with desired/ and status/, shared with the kubelet plugin")->envname("CD_DIR");
   app.add_option("--pod-ip", options.pod_ip, "IP address of this pod")->envname("CD_POD_IP")->check(CheckAddress);
-  app.add_option("--log-level", level, "debug, info, warn or error")
-      ->envname("CD_LOG_LEVEL")
-      ->transform(CLI::CheckedTransformer(levels));
   CLI::App* run = app.add_subcommand("run", "Supervise nvidia-imex until SIGTERM")->fallthrough();
   run->add_option("--hosts-file", hosts, "Hosts file nvidia-imex resolves names from")->envname("CD_HOSTS_FILE");
   run->add_option("--run-dir", run_dir, "Writable directory for what nvidia-imex reads")->envname("CD_RUN_DIR");
   run->add_option("--imex", options.imex, "Program nvidia-imex, by path or by name in PATH")->envname("CD_IMEX");
   run->add_option("--imex-ctl", options.imex_ctl, "Program nvidia-imex-ctl")->envname("CD_IMEX_CTL");
   app.add_subcommand("check", "Exit 0 when nvidia-imex is READY, else 1 and say why")->fallthrough();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    // CLI11's own codes differ by kind of error; a bad flag is 2 in all our programs.
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto exit_code = cd::ParseFlags(app, argc, argv)) return *exit_code;
   options.dir = dir;
   options.hosts_file = hosts;
   options.run_dir = run_dir;

@@ -1,12 +1,10 @@
 // compute-domain-kubelet-plugin: the DRA driver of one node.
-#include <CLI/CLI.hpp>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <thread>
 
+#include "src/apps/command_line.h"
 #include "src/base/event_loop.h"
 #include "src/base/files.h"
 #include "src/base/http_health.h"
@@ -17,10 +15,6 @@
 #include "src/kube/rest_client.h"
 #include "src/plugin/dra_server.h"
 #include "src/plugin/plugin.h"
-
-#ifndef CD_VERSION
-#define CD_VERSION "dev"
-#endif
 
 namespace {
 
@@ -44,10 +38,6 @@ struct Flags {
 };
 
 void Define(CLI::App& app, Flags& flags) {
-  const std::map<std::string, cd::LogLevel> levels{{"debug", cd::LogLevel::kDebug},
-                                                   {"info", cd::LogLevel::kInfo},
-                                                   {"warn", cd::LogLevel::kWarning},
-                                                   {"error", cd::LogLevel::kError}};
   const std::map<std::string, DeviceModeChoice> modes{
       {"auto", DeviceModeChoice::kAuto}, {"multi", DeviceModeChoice::kMulti}, {"plain", DeviceModeChoice::kPlain}};
   const auto option = [&](const char* flag, auto& value, const char* text, const char* env) {
@@ -74,10 +64,8 @@ void Define(CLI::App& app, Flags& flags) {
   option("--device-mode", flags.plugin.device_mode, "auto, multi or plain", "CD_DEVICE_MODE")
       ->transform(CLI::CheckedTransformer(modes));
   option("--health-port", flags.health_port, "HTTP /healthz and /readyz; 0: off", "CD_HEALTH_PORT")->check(CLI::Range(0, 65535));
-  option("--log-level", flags.log_level, "debug, info, warn or error", "CD_LOG_LEVEL")
-      ->transform(CLI::CheckedTransformer(levels));
   option("--kubeconfig", flags.kubeconfig, "For running outside of a pod", "CD_KUBECONFIG");
-  app.set_version_flag("--version", CD_VERSION);
+  cd::AddCommonFlags(app, flags.log_level);
 }
 
 std::string Trimmed(std::string text) {
@@ -167,11 +155,7 @@ int main(int argc, char** argv) {
   Flags flags;
   CLI::App app("The DRA driver of one node of a ComputeDomain cluster.");
   Define(app, flags);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto exit_code = cd::ParseFlags(app, argc, argv)) return *exit_code;
   ::setenv("GRPC_VERBOSITY", "NONE", 0);  // its lines are not ours; what fails is logged by us
   const sigset_t signals = BlockStopSignals();
   cd::InitLog("compute-domain-kubelet-plugin", flags.log_level, cd::SystemClock());
