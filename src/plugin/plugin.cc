@@ -148,15 +148,20 @@ void Plugin::OnView() {
   if (!watch_.Synced()) return;
   driver_.SetView(watch_.view());
   reporter_.SetObserved(watch_.view()->imex_node);
-  daemon_.Reconcile(*watch_.view(), state_.last());
+  ReconcileDaemon();
 }
 
 void Plugin::OnCheckpoint() {
   reporter_.CheckpointChanged();
   linger_.CheckpointChanged();
   driver_.CheckpointChanged();
-  daemon_.Reconcile(*watch_.view(), state_.last());
+  ReconcileDaemon();
   SetLabels();
+}
+
+// An assignment that was not read yet is no missing one: the daemon of workloads that run on must not stop for it.
+void Plugin::ReconcileDaemon() {
+  if (watch_.Synced()) daemon_.Reconcile(*watch_.view(), state_.last());
 }
 
 // A node keeps its daemon while its fabric is forming anew, and while a channel is held.

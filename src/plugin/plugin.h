@@ -59,6 +59,7 @@ class Plugin {
   void OnFabric(const fabric::FabricView& fabric);
   void OnView();
   void OnCheckpoint();
+  void ReconcileDaemon();
   void SetLabels();
   void SetHealth();
 

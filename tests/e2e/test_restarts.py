@@ -13,7 +13,7 @@ from demo.workload import Member
 from lab.client import COMPUTE_DOMAIN, IMEX_NODE, POD, ApiError, Cluster, compute_domain_manifest, wait_until
 
 from .conftest import DRIVER_NAMESPACE, driver_ready
-from .node_files import lab, processes_of_pod
+from .node_files import checkpoint_claims, lab, processes_of_pod
 
 PROGRAMS = {"controller": "compute-domain-controller", "kubelet-plugin": "compute-domain-kubelet-plugin", "daemon": "compute-domain-daemon"}
 
@@ -115,3 +115,36 @@ def test_killed_nvidia_imex_comes_back_in_the_same_slot_with_a_new_instance(clus
 
     wait_until(back, "nvidia-imex READY again with a new instance", 60)
     assert daemon(nodes[0])["index"] == before["index"]
+
+
+def test_plugin_that_starts_without_the_api_server_leaves_nvidia_imex_alone(cluster: Cluster, nodes: list[str], namespace: str) -> None:
+    """Until it has read the node's assignment it must not take it for a missing one, whatever else changes on the node meanwhile."""
+    cluster.create(COMPUTE_DOMAIN, compute_domain_manifest("red"), namespace)
+    pods = [Member("red", name, nodes[0]) for name in ("stays", "ends")]
+    for member in pods:
+        cluster.create(POD, workload.exporter(member, "red-channel"), namespace)
+    workload.wait_running(cluster, [m.pod for m in pods], namespace)
+    imex = imex_processes(cluster)
+    held = len(checkpoint_claims(nodes[0]))
+    plugin, daemon = (next(p for p in pods_of(cluster, part) if p["spec"]["nodeName"] == nodes[0])["metadata"]["uid"]
+                      for part in ("kubelet-plugin", "daemon"))
+    ends = cluster.get(POD, "ends", namespace)["metadata"]["uid"]
+
+    def plugin_processes() -> list[int]:
+        return processes_of_pod(plugin, PROGRAMS["kubelet-plugin"])
+
+    lab("component", "stop", "kube-apiserver")
+    try:
+        old = plugin_processes()
+        for pid in old:
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: set(plugin_processes()) - set(old), "the plugin started again", 90)
+        for pid in processes_of_pod(ends, "mnnvl"):
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: len(checkpoint_claims(nodes[0])) < held, "the ended pod's channel given up", 90)
+        assert processes_of_pod(daemon, "nvidia-imex") == imex[nodes[0]], "nvidia-imex kept its process while the API server was away"
+    finally:
+        lab("component", "start", "kube-apiserver")
+    wait_until(lambda: answers(cluster), "the API server answers", 60)
+    wait_until(lambda: driver_ready(cluster, nodes), "the driver ready again", 90)
+    assert imex_processes(cluster) == imex, "nvidia-imex kept its process"
