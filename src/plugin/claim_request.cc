@@ -73,7 +73,7 @@ Result<ClaimRequest> ReadClaimRequest(const api::ResourceClaim& claim, const api
                                                  api::kChannelDeviceClass);
   }
   auto config = api::ChannelConfigOf(claim);
-  if (!config) return Fail(Annotate(config.error(), NameOf(asked)));
+  if (!config) return Fail(config.error());
   if (channel && !*config) return Fail(ErrorCode::kInternal, NameOf(asked) + ": a channel device without a config");
   if (channel) out.channel = **config;
   return out;
