@@ -1,5 +1,7 @@
 #include "src/controller/compute_domain_reconciler.h"
 
+#include <utility>
+
 #include "src/base/log.h"
 
 namespace cd::controller {
@@ -83,7 +85,7 @@ Status ComputeDomainReconciler::ReadForeignTemplate(const ComputeDomainSnapshot&
   const api::ObjectKey key{snapshot.cd->meta.ns, snapshot.cd->claim_template_name};
   const auto found = cluster_.ReadTemplate(key);
   if (!found) return Fail(found.error());
-  memory.foreign.reset();
+  const auto told = std::exchange(memory.foreign, std::nullopt);
   if (!*found) return {};
   // Ours from a life of this process before: the cache was behind.
   const auto label = (*found)->labels.find(api::kComputeDomainLabel);
@@ -93,6 +95,7 @@ Status ComputeDomainReconciler::ReadForeignTemplate(const ComputeDomainSnapshot&
   }
   memory.foreign = ForeignTemplate{key.name, OwnerOf(**found), clock_.Now() + kForeignTemplateInterval};
   queue_.AddAfter(KeyOf(snapshot.cd->meta.Key()), kForeignTemplateInterval);
+  if (told && told->owner == memory.foreign->owner) return {};
   LogWarning("ResourceClaimTemplate of somebody else is left alone",
              {{"computeDomain", snapshot.cd->meta.ns + "/" + snapshot.cd->meta.name},
               {"template", key.name},
