@@ -7,7 +7,7 @@ PYTHON := $(VENV)/bin/python
 LAB := lab/lab
 NODES ?= 4
 
-.PHONY: help setup build lab demo test test-unit test-parts test-e2e sanitize tsan check bench lint format image image-arm64 test-arm64 lab-down
+.PHONY: help setup build lab demo test test-unit test-parts test-e2e sanitize tsan simulate check bench lint format image image-arm64 test-arm64 lab-down
 
 help: ## what each target does
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -36,7 +36,7 @@ image-arm64: build/.setup-arm64 ## the same image for linux/arm64, cross-built
 	$(PYTHON) -m deploy.image --build build/release-arm64 --architecture arm64
 
 test-arm64: image-arm64 ## unit tests and image of the linux/arm64 build, under qemu-user
-	cmake --build --preset release-arm64 -j $(JOBS) && ctest --preset release-arm64
+	cmake --build --preset release-arm64 -j $(JOBS) && ctest --preset release-arm64 -j $(JOBS)
 	CD_ARCHITECTURE=arm64 $(PYTHON) -m pytest -q -p no:cacheprovider tests/deploy/test_image.py
 
 lab: image ## start the lab cluster (NODES=4) and install the driver in it
@@ -55,7 +55,7 @@ test: ## everything that has to pass for a change to land
 	  $(PYTHON) scripts/summary.py $(RESULTS) || status=1; exit $$status
 
 test-unit: build ## unit tests, and integration tests against a real kube-apiserver
-	CD_KUBE_BIN=$$($(LAB) build --print-path) ctest --preset release --output-junit $(CURDIR)/$(RESULTS)/unit.xml
+	CD_KUBE_BIN=$$($(LAB) build --print-path) ctest --preset release -j $(JOBS) --output-junit $(CURDIR)/$(RESULTS)/unit.xml
 
 test-parts: image ## chart, emulator, daemon and the lab itself
 	$(PYTEST) --junitxml=$(RESULTS)/parts.xml tests/bench tests/deploy tests/emulator tests/daemon tests/lab
@@ -64,13 +64,19 @@ test-e2e: lab ## the whole on the lab cluster
 	$(LAB) exec $(CURDIR)/$(PYTHON) -m pytest -q -p no:cacheprovider --junitxml=$(RESULTS)/e2e.xml tests/e2e
 
 sanitize: build/.setup ## unit tests that link no gRPC, under AddressSanitizer and UBSan
-	cmake --preset asan >/dev/null && cmake --build --preset asan -j $(JOBS) && ctest --preset asan
+	cmake --preset asan >/dev/null && cmake --build --preset asan -j $(JOBS) && ctest --preset asan -j $(JOBS)
 
 tsan: build/.setup ## the same under ThreadSanitizer
-	cmake --preset tsan >/dev/null && cmake --build --preset tsan -j $(JOBS) && ctest --preset tsan
+	cmake --preset tsan >/dev/null && cmake --build --preset tsan -j $(JOBS) && ctest --preset tsan -j $(JOBS)
+
+SEEDS ?= 1000
+STEPS ?= 2000
+simulate: build/.setup ## run SEEDS=1000 simulated clusters of STEPS=2000 steps with faults each; a failing seed prints its trace
+	cmake --preset release >/dev/null && cmake --build --preset release -j $(JOBS) --target simulate
+	build/release/tests/simulation/simulate --seeds $(SEEDS) --steps $(STEPS)
 
 check: lint test sanitize tsan test-arm64 ## `test` plus the second compiler, clang-tidy, both sanitizer builds and the arm64 build
-	cmake --preset clang >/dev/null && cmake --build --preset clang -j $(JOBS) && ctest --preset clang
+	cmake --preset clang >/dev/null && cmake --build --preset clang -j $(JOBS) && ctest --preset clang -j $(JOBS)
 	run-clang-tidy-19 -quiet -p build/clang "$(CURDIR)/src/.*\.cc$$"
 
 lint: build/.setup ## C++ formatting, and that nothing but one file reads the clock
