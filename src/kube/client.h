@@ -79,7 +79,7 @@ class ApiClient {
 };
 
 // For worker threads: blocks until the answer is there (kCancelled when the client dies first). Never call it on the client's
-// executor (asserted by a deadlock otherwise).
+// executor: it would wait for itself for ever.
 Result<nlohmann::json> CallAndWait(ApiClient& client, ApiRequest request);
 
 }  // namespace cd::kube

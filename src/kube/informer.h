@@ -24,7 +24,7 @@ namespace cd::kube {
 
 enum class ChangeType { kAdded, kModified, kDeleted };
 
-// What the untyped half reports to the typed store: a full replacement, or one change.
+// What is listed and watched.
 struct InformerOptions {
   api::ResourceType type = {};
   std::string ns = {};  // empty: all

@@ -32,7 +32,7 @@ class HealthService final : public ::v1alpha1::DRAResourceHealth::CallbackServic
   void Remove(Stream* stream);
 
   const Clock& clock_;
-  std::mutex mutex_;  // guards all below; never held while a stream's own mutex is waited for by somebody holding that
+  std::mutex mutex_;  // guards all below; taken before a stream's own mutex, never after it
   std::vector<DeviceHealth> devices_;
   std::set<Stream*> streams_;
   bool ended_ = false;

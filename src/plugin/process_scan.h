@@ -14,9 +14,9 @@
 
 namespace cd::plugin {
 
-// Claim UIDs whose marker is mounted in the mount namespace a mountinfo text describes. Pure. `claims_dir` is the markers'
-// directory on the host; the file's path is told from the root of its file system, so its tail is compared. A deleted file still
-// counts.
+// Claim UIDs whose marker is mounted in the mount namespace a mountinfo text describes. Pure. `claims_dir_name` is the last part
+// of the markers' directory: a mounted file's path is told from the root of its file system, so only its tail can be compared. A
+// deleted file still counts.
 std::set<std::string> MarkersIn(std::string_view mountinfo, std::string_view claims_dir_name = "claims");
 
 // By claim UID: the processes found. `proc_root` is a /proc of the host's PID namespace. Reads mountinfo once per mount
