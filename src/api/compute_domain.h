@@ -68,11 +68,11 @@ struct ComputeDomain {
 };
 
 /* JSON (v1beta2):
-   spec: {channel: {resourceClaimTemplate: {name}, allocationMode: Single|All}, isolationMode: Channel|Domain, partitionPolicy: Any|Single,
-          fabricPolicy: Required|Optional, gating?: {minNodes?, settleSeconds, timeoutSeconds, onTimeout: Fail|Release},
+   spec: {channel: {resourceClaimTemplate: {name}, allocationMode: Single|All}, isolationMode: Channel|Domain, partitionPolicy:
+   Any|Single, fabricPolicy: Required|Optional, gating?: {minNodes?, settleSeconds, timeoutSeconds, onTimeout: Fail|Release},
           imex?: {waitForQuorum?, nodeDisconnectedGraceSeconds?, logLevel?}}
-   status: {observedGeneration, conditions[], nodeSummary: {total, ready}, partitions: [{cliqueID, imexDomain, channel, nodes, readyNodes}],
-            members: [{node, cliqueID, address, index, ready}]} */
+   status: {observedGeneration, conditions[], nodeSummary: {total, ready}, partitions: [{cliqueID, imexDomain, channel, nodes,
+   readyNodes}], members: [{node, cliqueID, address, index, ready}]} */
 Result<ComputeDomain> DecodeComputeDomain(const nlohmann::json& object);
 nlohmann::json EncodeComputeDomainStatus(const ComputeDomainStatus& status);
 

@@ -43,9 +43,9 @@ struct Refusal {
 };
 
 struct ImexConfig {
-  std::string wait_for_quorum;                  // NONE | RECOVERY | FULL; empty: the cluster's default
+  std::string wait_for_quorum;  // NONE | RECOVERY | FULL; empty: the cluster's default
   std::optional<int> node_disconnected_grace_seconds;
-  std::optional<int> log_level;                 // 0 … 4
+  std::optional<int> log_level;  // 0 … 4
   bool operator==(const ImexConfig&) const = default;
 };
 
@@ -63,9 +63,10 @@ struct ImexDomain {
 };
 
 /* JSON (v1alpha1), everything under spec:
-   {cliqueID, mode: Shared|Exclusive, computeDomain?: {namespace,name,uid}, nodeSlots, imexConfig: {waitForQuorum?, nodeDisconnectedGraceSeconds?,
-    logLevel?}, members: [{index,node,address,bootID}], channels: [{channel, computeDomain:{namespace,name,uid}, state: Active|Draining,
-    released}], nextChannel, refusals: [{node, computeDomainUID, reason, message}]} */
+   {cliqueID, mode: Shared|Exclusive, computeDomain?: {namespace,name,uid}, nodeSlots, imexConfig: {waitForQuorum?,
+   nodeDisconnectedGraceSeconds?, logLevel?}, members: [{index,node,address,bootID}], channels: [{channel,
+   computeDomain:{namespace,name,uid}, state: Active|Draining, released}], nextChannel, refusals: [{node, computeDomainUID,
+   reason, message}]} */
 Result<ImexDomain> DecodeImexDomain(const nlohmann::json& object);
 nlohmann::json EncodeImexDomain(const ImexDomain& domain);
 

@@ -23,7 +23,7 @@ enum class DaemonState { kAbsent, kStarting, kReady, kNotReady };
 struct DomainAssignment {
   std::string name;  // of the IMEXDomain
   std::string uid;
-  int index = 0;     // this node's slot in it
+  int index = 0;  // this node's slot in it
   bool operator==(const DomainAssignment&) const = default;
 };
 
@@ -52,7 +52,7 @@ struct ImexNodeStatus {
   std::vector<std::string> clique_ids;  // sorted; exactly one when kReady
   std::string fabric_message;           // why nothing is offered; empty when kReady
   NodeDaemon daemon;
-  std::vector<NodeChannel> channels;  // sorted
+  std::vector<NodeChannel> channels;     // sorted
   std::string maintenance_acknowledged;  // echo of spec.maintenance once no channel is held and no Prepare completes
   bool operator==(const ImexNodeStatus&) const = default;
 };
@@ -60,10 +60,10 @@ struct ImexNodeStatus {
 struct ImexNode {
   ObjectMeta meta;  // name = the Node's name; owner = the Node
   std::optional<DomainAssignment> domain;
-  std::string maintenance;          // token of a requested maintenance, empty: none
-  std::vector<Refusal> refusals;    // for nodes without an IMEXDomain; `node` is left empty
+  std::string maintenance;        // token of a requested maintenance, empty: none
+  std::vector<Refusal> refusals;  // for nodes without an IMEXDomain; `node` is left empty
   ImexNodeStatus status;
-  bool reported = false;            // status was ever written
+  bool reported = false;  // status was ever written
 };
 
 /* JSON (v1alpha1):

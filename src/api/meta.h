@@ -12,7 +12,7 @@
 
 namespace cd::api {
 
-// Names of DESIGN level that other software relies on; they never change.
+// Names that other software relies on; they never change.
 inline constexpr char kDriverName[] = "compute-domain.nvidia.com";
 inline constexpr char kGroup[] = "resource.nvidia.com";
 inline constexpr char kComputeDomainLabel[] = "resource.nvidia.com/computeDomain";
@@ -35,16 +35,16 @@ struct ResourceType {
   std::string ApiVersion() const { return group.empty() ? version : group + "/" + version; }
 };
 
-extern const ResourceType kComputeDomains;           // resource.nvidia.com/v1beta2
-extern const ResourceType kImexDomains;              // resource.nvidia.com/v1alpha1
-extern const ResourceType kImexNodes;                // resource.nvidia.com/v1alpha1
-extern const ResourceType kResourceClaims;           // resource.k8s.io/v1
-extern const ResourceType kResourceClaimTemplates;   // resource.k8s.io/v1
-extern const ResourceType kResourceSlices;           // resource.k8s.io/v1
-extern const ResourceType kNodes;                    // v1
-extern const ResourceType kPods;                     // v1
-extern const ResourceType kLeases;                   // coordination.k8s.io/v1
-extern const ResourceType kEvents;                   // events.k8s.io/v1
+extern const ResourceType kComputeDomains;          // resource.nvidia.com/v1beta2
+extern const ResourceType kImexDomains;             // resource.nvidia.com/v1alpha1
+extern const ResourceType kImexNodes;               // resource.nvidia.com/v1alpha1
+extern const ResourceType kResourceClaims;          // resource.k8s.io/v1
+extern const ResourceType kResourceClaimTemplates;  // resource.k8s.io/v1
+extern const ResourceType kResourceSlices;          // resource.k8s.io/v1
+extern const ResourceType kNodes;                   // v1
+extern const ResourceType kPods;                    // v1
+extern const ResourceType kLeases;                  // coordination.k8s.io/v1
+extern const ResourceType kEvents;                  // events.k8s.io/v1
 
 // (namespace, name); `ns` is empty for cluster-scoped objects.
 struct ObjectKey {

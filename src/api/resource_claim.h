@@ -51,18 +51,20 @@ struct ResourceClaim {
   bool allocated = false;
   std::vector<AllocationResult> results;  // of every driver
   std::vector<AllocationConfig> configs;
-  std::vector<ObjectRef> reserved_for;    // pods; `ns` is the claim's
-  std::string node_name;                  // when the allocation's node selector names exactly one node (kubernetes.io/hostname or metadata.name); else empty
+  std::vector<ObjectRef> reserved_for;  // pods; `ns` is the claim's
+  std::string node_name;  // when the allocation's node selector names exactly one node (kubernetes.io/hostname or metadata.name);
+                          // else empty
 
-  // Pool of our driver's results: the node's name, since pools of node-local devices are named after their node. Empty if none is ours.
+  // Pool of our driver's results: the node's name, since pools of node-local devices are named after their node. Empty if none is
+  // ours.
   std::string PoolOfDriver() const;
 };
 
 Result<ResourceClaim> DecodeResourceClaim(const nlohmann::json& object);
 
-// The claim's channel config, or nullopt when the claim has no channel device of ours. A config of the claim beats one of the class,
-// one that names the request beats a general one, a later one beats an earlier. Missing, malformed or contradicting configs are
-// kInvalidArgument.
+// The claim's channel config, or nullopt when the claim has no channel device of ours. A config of the claim beats one of the
+// class, one that names the request beats a general one, a later one beats an earlier. Missing, malformed or contradicting
+// configs are kInvalidArgument.
 Result<std::optional<ChannelConfig>> ChannelConfigOf(const ResourceClaim& claim);
 
 }  // namespace cd::api
