@@ -4,8 +4,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
+
+#include "src/base/temp_dir.h"
 
 namespace cd {
 namespace {
@@ -14,15 +15,10 @@ namespace fs = std::filesystem;
 
 class Files : public testing::Test {
  protected:
-  Files() {
-    std::string name = (fs::temp_directory_path() / "cd-files.XXXXXX").string();
-    directory_ = ::mkdtemp(name.data());
-  }
-  ~Files() override { fs::remove_all(directory_); }
-
   std::size_t Entries() const { return std::distance(fs::directory_iterator(directory_), fs::directory_iterator()); }
 
-  fs::path directory_;
+  const TempDir temp_;
+  const fs::path directory_ = temp_.path();
 };
 
 ino_t Inode(const fs::path& path) {

@@ -4,9 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "src/base/files.h"
+#include "src/base/temp_dir.h"
 
 namespace cd::daemon {
 namespace {
@@ -15,13 +14,6 @@ using ::testing::HasSubstr;
 
 class ImexControlTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/imex_programs_XXXXXX";
-    ASSERT_NE(::mkdtemp(name), nullptr);
-    dir_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(dir_); }
-
   // Asks a tool that does what `script` says.
   Event Ask(const std::string& script, Question question = Question::kState) {
     EXPECT_TRUE(ReplaceFile(dir_ / "ctl", "#!/bin/sh\n" + script + "\n", 0755));
@@ -35,7 +27,8 @@ class ImexControlTest : public ::testing::Test {
     return event;
   }
 
-  std::filesystem::path dir_;
+  const TempDir temp_;
+  const std::filesystem::path dir_ = temp_.path();
   EventLoop loop_;
   Reaper reaper_{loop_};
 };

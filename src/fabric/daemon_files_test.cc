@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "src/base/files.h"
+#include "src/base/temp_dir.h"
 
 namespace cd::fabric {
 namespace {
@@ -120,14 +121,11 @@ TEST(ToNodeDaemon, reports_connected_peers_sorted) {
 class DaemonDirectory : public ::testing::Test {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/daemon_files_XXXXXX";
-    ASSERT_NE(::mkdtemp(name), nullptr);
-    dir_ = name;
     std::filesystem::create_directories(dir_ / "desired");
     std::filesystem::create_directories(dir_ / "status");
   }
-  void TearDown() override { std::filesystem::remove_all(dir_); }
-  std::filesystem::path dir_;
+  const TempDir temp_;
+  const std::filesystem::path dir_ = temp_.path();
 };
 
 TEST_F(DaemonDirectory, files_are_written_and_read) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/files.h"
+#include "src/base/temp_dir.h"
 
 namespace cd::fabric {
 namespace {
@@ -73,13 +74,8 @@ TEST(ParseCapability, needs_a_minor_within_bounds) {
 
 class NodeFiles : public ::testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/device_numbers_XXXXXX";
-    ASSERT_NE(::mkdtemp(name), nullptr);
-    dir_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(dir_); }
-  std::filesystem::path dir_;
+  const TempDir temp_;
+  const std::filesystem::path dir_ = temp_.path();
 };
 
 TEST_F(NodeFiles, imex_capability_joins_both_files) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "src/base/files.h"
+#include "src/base/temp_dir.h"
 
 namespace cd::fabric {
 namespace {
@@ -18,13 +19,9 @@ using ::testing::HasSubstr;
 class DriverRoot : public ::testing::Test {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/fabric_probe_XXXXXX";
-    ASSERT_NE(::mkdtemp(name), nullptr);
-    dir_ = name;
     fs::create_directories(dir_ / "root/usr/lib64");
     ::setenv("MNNVL_DIR", dir_.c_str(), 1);
   }
-  void TearDown() override { fs::remove_all(dir_); }
 
   fs::path Root() const { return dir_ / "root"; }
   void InstallDriver() {
@@ -39,7 +36,9 @@ class DriverRoot : public ::testing::Test {
     ASSERT_TRUE(ReplaceFile(dir_ / "node.json",
                             R"({"node":"node-1","driverVersion":"580.105.08","channelCount":2048,"gpus":[)" + gpu + "]}", 0644));
   }
-  fs::path dir_;
+
+  const TempDir temp_;
+  const fs::path dir_ = temp_.path();
 };
 
 TEST_F(DriverRoot, reads_version_and_clique) {

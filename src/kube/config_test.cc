@@ -6,6 +6,7 @@
 
 #include "src/base/files.h"
 #include "src/base/manual_executor.h"
+#include "src/base/temp_dir.h"
 #include "src/kube/kubeconfig.h"
 #include "src/kube/token_source.h"
 
@@ -17,11 +18,6 @@ using nlohmann::json;
 
 class Config : public testing::Test {
  protected:
-  Config() {
-    std::string name = (fs::temp_directory_path() / "cd-config.XXXXXX").string();
-    root_ = ::mkdtemp(name.data());
-  }
-  ~Config() override { fs::remove_all(root_); }
   void Write(const std::string& path, const std::string& content) {
     fs::create_directories((root_ / path).parent_path());
     ASSERT_TRUE(ReplaceFile(root_ / path, content));
@@ -36,7 +32,9 @@ class Config : public testing::Test {
       "clusters": [{"name": "k", "cluster": {"server": "https://h:1/", "certificate-authority-data": "Q0E=", "tls-server-name": "t"}}],
       "users": [{"name": "u", "user": {"token": "secret"}}]})");
   }
-  fs::path root_;
+
+  const TempDir temp_;
+  const fs::path root_ = temp_.path();
 };
 
 constexpr char kAccount[] = "var/run/secrets/kubernetes.io/serviceaccount/";

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "src/base/files.h"
+#include "src/base/temp_dir.h"
 #include "src/kube/http_server_for_test.h"
 
 namespace cd::kube {
@@ -126,8 +127,8 @@ TEST(RestClient, refused_connection_is_tried_again_for_every_verb) {
 }
 
 TEST(RestClient, refused_token_is_read_again_once) {
-  std::string name = (std::filesystem::temp_directory_path() / "cd-token.XXXXXX").string();
-  const std::filesystem::path folder = ::mkdtemp(name.data());
+  const TempDir temporary;
+  const std::filesystem::path& folder = temporary.path();
   ASSERT_TRUE(ReplaceFile(folder / "token", "old"));
   const std::string unauthorized = ScriptedServer::Answer(401, "{}");
   ScriptedServer server({unauthorized, Ok(), unauthorized, unauthorized});
@@ -147,7 +148,6 @@ TEST(RestClient, refused_token_is_read_again_once) {
   EXPECT_NE(server.Requests().at(1).find("Bearer new"), std::string::npos);
   EXPECT_EQ(call().error().code, ErrorCode::kUnauthorized);
   EXPECT_EQ(server.Requests().size(), 3U) << "the file held no other token";
-  std::filesystem::remove_all(folder);
 }
 
 TEST(RestClient, list_with_an_expired_page_is_read_whole) {
