@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "src/kube/json_text.h"
+
 namespace cd::kube {
 namespace {
 
@@ -14,9 +16,8 @@ std::string Dump(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::string MetadataText(const json& object, const char* name) {
-  if (!object.is_object() || !object.contains("metadata") || !object["metadata"].is_object()) return "";
-  return object["metadata"].value(name, "");
+const std::string& MetadataText(const json& object, const char* name) {
+  return TextOf(MemberOf(object, "metadata"), name);
 }
 
 bool HasPrecondition(const json& object) {
@@ -68,7 +69,7 @@ ApiRequest MergePatch(const api::ResourceType& type, api::ObjectKey key, const j
 
 ApiRequest JsonPatch(const api::ResourceType& type, api::ObjectKey key, const json& patch, std::string subresource) {
   ApiRequest request = Patch(type, std::move(key), patch, std::move(subresource), PatchType::kJson);
-  request.safe_to_repeat = patch.is_array() && !patch.empty() && patch[0].is_object() && patch[0].value("op", "") == "test";
+  request.safe_to_repeat = patch.is_array() && !patch.empty() && TextOf(patch[0], "op") == "test";
   return request;
 }
 

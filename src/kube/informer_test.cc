@@ -185,6 +185,20 @@ TEST_F(InformerTest, garbage_in_the_stream_makes_a_list) {
   EXPECT_EQ(client_.Answer(ListOf(11, json::array())).query.at("resourceVersion"), "10");
 }
 
+TEST_F(InformerTest, fields_of_another_type_throw_nothing) {
+  client_.Answer(json{{"metadata", {{"resourceVersion", 10}}}, {"items", "none"}});
+  EXPECT_TRUE(informer_->objects().empty());
+  for (const json& event : {json{{"type", 1}, {"object", json::object()}}, json{{"type", "ADDED"}, {"object", "a"}}, json(7)}) {
+    client_.Event(event);
+    EXPECT_FALSE(client_.Newest().alive) << event;
+    executor_.Advance(std::chrono::minutes(1));
+    client_.Answer(ListOf(11, json::array()));
+  }
+  client_.Event({{"type", "BOOKMARK"}, {"object", {{"metadata", {{"resourceVersion", 12}}}}}});
+  client_.Event(EventOf("ADDED", Object("a", "u1", 13)));
+  EXPECT_EQ(informer_->objects().size(), 1U);
+}
+
 TEST_F(InformerTest, late_handler_is_told_everything) {
   Sync({Object("a", "u1", 3), Object("b", "u2", 4)});
   int added = 0;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/files.h"
+#include "src/kube/json_text.h"
 
 namespace cd::kube {
 
@@ -16,12 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kLargestFile = 1 << 20;
-
-std::string Text(const json& object, const char* name) {
-  if (!object.is_object()) return "";
-  const auto it = object.find(name);
-  return it != object.end() && it->is_string() ? it->get<std::string>() : "";
-}
 
 bool Flag(const json& object, const char* name) {
   const auto it = object.find(name);
@@ -44,7 +39,7 @@ Result<json> Entry(const json& config, const char* list, const char* kind, const
   const auto entries = config.find(list);
   if (entries != config.end() && entries->is_array()) {
     for (const json& entry : *entries) {
-      if (Text(entry, "name") == name && entry.contains(kind) && entry[kind].is_object()) return entry[kind];
+      if (TextOf(entry, "name") == name && entry.contains(kind) && entry[kind].is_object()) return entry[kind];
     }
   }
   return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: must have an entry named \"{}\"", list, name));
@@ -52,20 +47,20 @@ Result<json> Entry(const json& config, const char* list, const char* kind, const
 
 // `<field>-data` in base64, or the content of the file `<field>`; empty when there is neither.
 Result<std::string> Pem(const json& object, const std::string& field, const fs::path& folder) {
-  const std::string data = Text(object, (field + "-data").c_str());
+  const std::string data = TextOf(object, (field + "-data").c_str());
   if (!data.empty()) return DecodeBase64(data, (field + "-data").c_str());
-  const std::string path = Text(object, field.c_str());
+  const std::string path = TextOf(object, field.c_str());
   if (path.empty()) return std::string();
   return ReadKernelFile(folder / path, kLargestFile);
 }
 
 Status ReadCluster(const json& cluster, const fs::path& folder, ClientConfig& config) {
-  config.server = Text(cluster, "server");
+  config.server = TextOf(cluster, "server");
   while (!config.server.empty() && config.server.back() == '/') config.server.pop_back();
   if (config.server.empty()) return Fail(ErrorCode::kInvalidArgument, "cluster.server: must be set");
-  config.tls.server_name = Text(cluster, "tls-server-name");
+  config.tls.server_name = TextOf(cluster, "tls-server-name");
   config.tls.insecure = Flag(cluster, "insecure-skip-tls-verify");
-  if (!Text(cluster, "proxy-url").empty()) {
+  if (!TextOf(cluster, "proxy-url").empty()) {
     return Fail(ErrorCode::kInvalidArgument, "cluster.proxy-url: not supported, set HTTPS_PROXY instead");
   }
   auto ca = Pem(cluster, "certificate-authority", folder);
@@ -85,8 +80,8 @@ Status ReadUser(const json& user, const fs::path& folder, ClientConfig& config) 
                   fmt::format("user.{}: not supported, use a token or a client certificate", plugin));
     }
   }
-  config.token = Text(user, "token");
-  const std::string token_file = Text(user, "tokenFile");
+  config.token = TextOf(user, "token");
+  const std::string token_file = TextOf(user, "tokenFile");
   if (!token_file.empty()) config.token_file = folder / token_file;
   auto certificate = Pem(user, "client-certificate", folder);
   if (!certificate) return Fail(std::move(certificate.error()));
@@ -101,14 +96,14 @@ Status ReadUser(const json& user, const fs::path& folder, ClientConfig& config) 
 }
 
 Result<ClientConfig> Read(const json& file, const fs::path& folder) {
-  auto context = Entry(file, "contexts", "context", Text(file, "current-context"));
+  auto context = Entry(file, "contexts", "context", TextOf(file, "current-context"));
   if (!context) return Fail(std::move(context.error()));
-  auto cluster = Entry(file, "clusters", "cluster", Text(*context, "cluster"));
+  auto cluster = Entry(file, "clusters", "cluster", TextOf(*context, "cluster"));
   if (!cluster) return Fail(std::move(cluster.error()));
-  auto user = Entry(file, "users", "user", Text(*context, "user"));
+  auto user = Entry(file, "users", "user", TextOf(*context, "user"));
   if (!user) return Fail(std::move(user.error()));
   ClientConfig config;
-  config.ns = Text(*context, "namespace");
+  config.ns = TextOf(*context, "namespace");
   if (config.ns.empty()) config.ns = "default";
   if (auto read = ReadCluster(*cluster, folder, config); !read) return Fail(std::move(read.error()));
   if (auto read = ReadUser(*user, folder, config); !read) return Fail(std::move(read.error()));

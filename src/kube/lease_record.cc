@@ -2,32 +2,28 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/kube/json_text.h"
+
 namespace cd::kube {
 
 using nlohmann::json;
 
 namespace {
 
-std::string Text(const json& spec, const char* name) {
-  const auto it = spec.find(name);
-  return it != spec.end() && it->is_string() ? it->get<std::string>() : "";
-}
-
 int Number(const json& spec, const char* name) {
-  const auto it = spec.find(name);
-  return it != spec.end() && it->is_number_integer() ? it->get<int>() : 0;
+  const json& number = MemberOf(spec, name);
+  return number.is_number_integer() ? number.get<int>() : 0;
 }
 
 }  // namespace
 
 LeaseRecord DecodeLease(const json& lease) {
-  const auto spec = lease.find("spec");
-  if (spec == lease.end() || !spec->is_object()) return {};
-  return {.holder = Text(*spec, "holderIdentity"),
-          .duration_seconds = Number(*spec, "leaseDurationSeconds"),
-          .acquire_time = Text(*spec, "acquireTime"),
-          .renew_time = Text(*spec, "renewTime"),
-          .transitions = Number(*spec, "leaseTransitions")};
+  const json& spec = MemberOf(lease, "spec");
+  return {.holder = TextOf(spec, "holderIdentity"),
+          .duration_seconds = Number(spec, "leaseDurationSeconds"),
+          .acquire_time = TextOf(spec, "acquireTime"),
+          .renew_time = TextOf(spec, "renewTime"),
+          .transitions = Number(spec, "leaseTransitions")};
 }
 
 void EncodeLease(const LeaseRecord& record, json& lease) {

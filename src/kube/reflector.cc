@@ -4,6 +4,7 @@
 #include "src/base/log.h"
 #include "src/kube/backoff.h"
 #include "src/kube/informer.h"
+#include "src/kube/json_text.h"
 #include "src/kube/list_watch.h"
 #include "src/kube/status_error.h"
 
@@ -20,9 +21,8 @@ constexpr Duration kLongestTimeout{600'000};
 // After the server's own timeout: a close that never arrived (half-open connection) is found by this.
 constexpr Duration kIdleMargin{5'000};
 
-std::string ResourceVersionOf(const json& object) {
-  const auto metadata = object.find("metadata");
-  return metadata != object.end() && metadata->is_object() ? metadata->value("resourceVersion", "") : "";
+const std::string& ResourceVersionOf(const json& object) {
+  return TextOf(MemberOf(object, "metadata"), "resourceVersion");
 }
 
 std::map<std::string, std::string> Selectors(const InformerOptions& options) {
@@ -87,9 +87,7 @@ class Reflector::Impl : public std::enable_shared_from_this<Impl> {
       return Step(list_watch::ListFailed{last_error_});
     }
     std::vector<const json*> items;
-    if (auto found = list->find("items"); found != list->end() && found->is_array()) {
-      for (const json& item : *found) items.push_back(&item);
-    }
+    for (const json& item : ArrayOf(*list, "items")) items.push_back(&item);
     Recovered();
     handlers_.replace(items);
     if (!stopped_) Step(list_watch::Listed{ResourceVersionOf(*list)});
@@ -115,17 +113,17 @@ class Reflector::Impl : public std::enable_shared_from_this<Impl> {
 
   void OnEvent(std::string_view text) {
     const json event = json::parse(text.begin(), text.end(), nullptr, false);
-    const std::string type = event.is_object() ? event.value("type", "") : "";
-    const auto object = event.is_object() ? event.find("object") : event.end();
-    if (type.empty() || object == event.end() || !object->is_object()) {
+    const std::string& type = TextOf(event, "type");
+    const json& object = MemberOf(event, "object");
+    if (type.empty() || !object.is_object()) {
       return OnWatchFailed({ErrorCode::kInternal, "a watch event is not the JSON object it should be"});
     }
-    if (type == "ERROR") return OnWatchFailed(StatusError(*object, 200));
+    if (type == "ERROR") return OnWatchFailed(StatusError(object, 200));
     Recovered();
-    if (type == "ADDED") handlers_.change(ChangeType::kAdded, *object);
-    if (type == "MODIFIED") handlers_.change(ChangeType::kModified, *object);
-    if (type == "DELETED") handlers_.change(ChangeType::kDeleted, *object);
-    if (!stopped_) Step(list_watch::Event{ResourceVersionOf(*object)});
+    if (type == "ADDED") handlers_.change(ChangeType::kAdded, object);
+    if (type == "MODIFIED") handlers_.change(ChangeType::kModified, object);
+    if (type == "DELETED") handlers_.change(ChangeType::kDeleted, object);
+    if (!stopped_) Step(list_watch::Event{ResourceVersionOf(object)});
   }
 
   void OnEnd(Status end) {

@@ -11,6 +11,7 @@
 #include "src/base/log.h"
 #include "src/base/rng.h"
 #include "src/kube/frame_splitter.h"
+#include "src/kube/json_text.h"
 #include "src/kube/request_encoding.h"
 #include "src/kube/status_error.h"
 #include "src/kube/token_source.h"
@@ -158,7 +159,7 @@ void RestClient::Impl::OnPage(PendingCall& call, json page) {
     return OnError(call, {ErrorCode::kInternal, "the answer is not a list"});
   json& items = page["items"];
   if (!items.is_array()) items = json::array();
-  const std::string next = page["metadata"].value("continue", "");
+  const std::string next = TextOf(page["metadata"], "continue");
   if (!next.empty() || Paged(call)) {
     for (json& item : items) call.items.push_back(std::move(item));
     items = json::array();

@@ -167,6 +167,12 @@ TEST(RestClient, list_from_the_cache_is_not_paged) {
   EXPECT_EQ(outcome.requests.at(0).find("limit="), std::string::npos);
 }
 
+TEST(RestClient, list_with_fields_of_another_type_is_a_list_without_them) {
+  const Outcome outcome = Against({Ok(R"({"metadata":{"continue":7},"items":"none"})")}, List(api::kPods));
+  ASSERT_TRUE(outcome.result);
+  EXPECT_EQ((*outcome.result)["items"], json::array());
+}
+
 TEST(RestClient, answer_that_is_no_json_is_an_error) {
   EXPECT_EQ(Against({Ok("<html>")}, Get(api::kPods, {"ns", "a"})).result.error().code, ErrorCode::kInternal);
   EXPECT_EQ(Against({Ok("[]")}, List(api::kPods)).result.error().code, ErrorCode::kInternal);

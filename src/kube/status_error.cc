@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "src/kube/json_text.h"
+
 namespace cd::kube {
 namespace {
 
@@ -52,26 +54,12 @@ ErrorCode CodeOfHttp(int http_code) {
   return http_code >= 400 ? ErrorCode::kInvalidArgument : ErrorCode::kInternal;
 }
 
-std::string_view Text(const json& object, const char* name) {
-  if (!object.is_object()) return {};
-  const auto it = object.find(name);
-  return it != object.end() && it->is_string() ? std::string_view(it->get_ref<const std::string&>()) : std::string_view();
-}
-
-const json& Member(const json& object, const char* name) {
-  static const json null;
-  if (!object.is_object()) return null;
-  const auto it = object.find(name);
-  return it == object.end() ? null : *it;
-}
-
 ErrorCode CodeOf(const json& status, int http_code) {
-  const json& causes = Member(Member(status, "details"), "causes");
-  for (const json& cause : causes.is_array() ? causes : json::array()) {
+  for (const json& cause : ArrayOf(MemberOf(status, "details"), "causes")) {
     // The server's cache has not reached our version yet: like one that is too old, only a read without version helps.
-    if (Text(cause, "reason") == "ResourceVersionTooLarge") return ErrorCode::kExpired;
+    if (TextOf(cause, "reason") == "ResourceVersionTooLarge") return ErrorCode::kExpired;
   }
-  const std::string_view reason = Text(status, "reason");
+  const std::string& reason = TextOf(status, "reason");
   const auto known = std::find_if(kReasons.begin(), kReasons.end(), [&](const auto& entry) { return entry.first == reason; });
   return known == kReasons.end() ? CodeOfHttp(http_code) : known->second;
 }
@@ -80,12 +68,12 @@ ErrorCode CodeOf(const json& status, int http_code) {
 
 Error StatusError(const json& status, int http_code) {
   if (http_code == 200) {  // an ERROR event of a watch carries the code inside only
-    const json& code = Member(status, "code");
+    const json& code = MemberOf(status, "code");
     if (code.is_number_integer()) http_code = code.get<int>();
   }
-  Error error{CodeOf(status, http_code), std::string(Text(status, "message"))};
+  Error error{CodeOf(status, http_code), TextOf(status, "message")};
   if (error.message.empty()) error.message = fmt::format("HTTP status {} without explanation", http_code);
-  const json& seconds = Member(Member(status, "details"), "retryAfterSeconds");
+  const json& seconds = MemberOf(MemberOf(status, "details"), "retryAfterSeconds");
   if (seconds.is_number_integer() && seconds.get<std::int64_t>() > 0) {
     error.retry_after = std::chrono::seconds(std::min<std::int64_t>(seconds.get<std::int64_t>(), 3600));
   }
@@ -98,8 +86,7 @@ Error AnswerError(std::string_view body, int http_code) {
 
 bool HasCauses(std::string_view body) {
   const json status = json::parse(body.begin(), body.end(), nullptr, false);
-  const json& causes = Member(Member(status, "details"), "causes");
-  return causes.is_array() && !causes.empty();
+  return !ArrayOf(MemberOf(status, "details"), "causes").empty();
 }
 
 }  // namespace cd::kube
