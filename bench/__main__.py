@@ -22,10 +22,11 @@ from bench.rounds import Rounds
 from bench.samples import Samples
 from bench.targets import judge
 from lab.client import IMEX_NODE, NAMESPACE, NODE, POD, SERVICE_ACCOUNT, ApiError, Cluster, Object, wait_until
+from lab.images import architecture
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 LATEST = CHECKOUT / "bench" / "results" / "latest.json"
-IMAGE = CHECKOUT / "build" / "image" / "computedomain-driver-amd64.tar"
+IMAGE = CHECKOUT / "build" / "image" / f"computedomain-driver-{architecture()}.tar"
 DRIVER_NAMESPACE = "computedomain-system"
 DRIVER_LABEL = "app.kubernetes.io/name=computedomain-driver"
 BENCH_NAMESPACE = "bench"

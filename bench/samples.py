@@ -15,7 +15,7 @@ class Shape(StrEnum):
     FIRST = "first pod of a domain on a node"
     FURTHER = "further pod"
     COLD = "domain and pod created together"
-    DOMAIN = "pods of a new domain"  # on all nodes at once, where it stands for FIRST
+    DOMAIN = "new domain"  # on all nodes at once, where it stands for FIRST; and its removal
 
 
 class Measure(StrEnum):
