@@ -26,26 +26,32 @@ bool SameSpec(const ImexDomain& a, const ImexDomain& b) {
          a.meta.annotations == b.meta.annotations && a.meta.finalizers == b.meta.finalizers;
 }
 
-// The draft of the next version, and the decision it grows into.
+// Two views of the clique:
+//   before_  as it stands in the API, the version that a look belongs to and that the write carries as its precondition. What is
+//            taken away (a slot, a channel, the domain) is judged by it: only what stood there when the list began is proved by
+//            it.
+//   draft_   the next version as it grows. What is given (a slot, a channel) is judged by it, so that one step gives nothing
+//   twice.
+// They have the same nodes and differ in the domain only.
 class DomainStep {
  public:
-  explicit DomainStep(const DomainSnapshot& snapshot) : in_(snapshot), clique_(snapshot.clique) {}
+  explicit DomainStep(const DomainSnapshot& snapshot) : in_(snapshot), before_(snapshot.clique), draft_(snapshot.clique) {}
 
   DomainDecision Run() {
-    if (!clique_.domain && !Begin()) return std::move(out_);
+    if (!before_.domain && !Begin()) return std::move(out_);
     if (NobodyIsLeft()) return Remove();
     Members();
     DrainOrphans();
     Free();
-    GrantAndRefuse();
-    if (!out_.NeedsReads() && (!in_.clique.domain || !SameSpec(*in_.clique.domain, *clique_.domain))) out_.write = clique_.domain;
+    GrantAndRefuse();  // last: what was freed above is proved to be free
+    if (!out_.NeedsReads() && (!before_.domain || !SameSpec(*before_.domain, *draft_.domain))) out_.write = draft_.domain;
     return std::move(out_);
   }
 
  private:
   // A list counts only for the version it was made for: Draining must be older than the list, and nothing may have changed since.
   const domain::Nodes* Looked() const {
-    const std::string version = in_.clique.domain ? in_.clique.domain->meta.resource_version : "";
+    const std::string version = before_.domain ? before_.domain->meta.resource_version : "";
     return in_.looked && in_.looked->version == version ? &in_.looked->nodes : nullptr;
   }
 
@@ -53,11 +59,12 @@ class DomainStep {
     if (Looked() == nullptr) out_.look = true;
   }
 
-  // First domain of the clique, or a lost one: nothing is assigned before all reports were read. False: not now.
+  // First domain of the clique, or a lost one: nothing is assigned before all reports were read. False: not now. There is no
+  // domain before, so the draft is what the look says.
   bool Begin() {
-    const bool wanted = std::any_of(clique_.nodes.begin(), clique_.nodes.end(), [&](const NodePtr& node) {
-      return (node->domain && node->domain->name == clique_.name) ||
-             (domain::ReportsClique(clique_, *node) && node->status.fabric == FabricState::kReady);
+    const bool wanted = std::any_of(draft_.nodes.begin(), draft_.nodes.end(), [&](const NodePtr& node) {
+      return (node->domain && node->domain->name == draft_.name) ||
+             (domain::ReportsClique(draft_, *node) && node->status.fabric == FabricState::kReady);
     });
     if (!wanted) return false;
     if (Looked() == nullptr) {
@@ -66,20 +73,21 @@ class DomainStep {
     }
     std::vector<ObjectRef> known;
     for (const auto& [uid, view] : in_.known.cached) known.push_back(view.ref);
-    clique_.domain = domain::Rebuild(clique_.name, clique_, *Looked(), known);
-    out_.reasons.push_back("IMEXDomain is created from " + std::to_string(clique_.domain->members.size()) + " assignments and " +
-                           std::to_string(clique_.domain->channels.size()) + " channels found in reports");
+    draft_.domain = domain::Rebuild(draft_.name, draft_, *Looked(), known);
+    out_.reasons.push_back("IMEXDomain is created from " + std::to_string(draft_.domain->members.size()) + " assignments and " +
+                           std::to_string(draft_.domain->channels.size()) + " channels found in reports");
     rebuilt_ = true;
     return true;
   }
 
+  // before_: the last member left in a version that is written already, hence before the look.
   bool NobodyIsLeft() {
-    if (!in_.clique.domain || !clique_.domain->members.empty()) return false;
+    if (!before_.domain || !before_.domain->members.empty()) return false;
     const auto needed_by = [&](const NodePtr& node) {
-      return domain::ReportsClique(clique_, *node) || domain::HoldsAnyHere(clique_, *node) ||
-             (node->domain && node->domain->name == clique_.name);
+      return domain::ReportsClique(before_, *node) || domain::HoldsAnyHere(before_, *node) ||
+             (node->domain && node->domain->name == before_.name);
     };
-    if (std::any_of(clique_.nodes.begin(), clique_.nodes.end(), needed_by)) return false;
+    if (std::any_of(before_.nodes.begin(), before_.nodes.end(), needed_by)) return false;
     AskForLook();
     return Looked() != nullptr && std::none_of(Looked()->begin(), Looked()->end(), needed_by);
   }
@@ -90,17 +98,18 @@ class DomainStep {
     return std::move(out_);
   }
 
+  // draft_: the same as before, or what Begin rebuilt; members found in reports keep their slots. Who leaves, leaves by the look.
   void Members() {
-    domain::MembersDecision members = domain::DecideMembers(clique_, in_.gone_nodes, Looked());
+    domain::MembersDecision members = domain::DecideMembers(draft_, in_.gone_nodes, Looked());
     if (members.wants_look) AskForLook();
     for (const std::string& node : members.admitted) out_.reasons.push_back("node " + node + " gets a slot");
     for (const std::string& node : members.left) out_.reasons.push_back("node " + node + " has left, its slot is free");
-    clique_.domain->members = std::move(members.members);
+    draft_.domain->members = std::move(members.members);
     const std::string freed = domain::FormatSlots(members.freed);
     if (freed.empty()) {
-      clique_.domain->meta.annotations.erase(domain::kFreedSlotsAnnotation);
+      draft_.domain->meta.annotations.erase(domain::kFreedSlotsAnnotation);
     } else {
-      clique_.domain->meta.annotations[domain::kFreedSlotsAnnotation] = freed;
+      draft_.domain->meta.annotations[domain::kFreedSlotsAnnotation] = freed;
     }
   }
 
@@ -115,42 +124,47 @@ class DomainStep {
     return it != in_.known.cached.end() && !it->second.deleting;
   }
 
+  // draft_: rebuilt leases are drained in the same step. Draining only withholds, so it needs no look.
   void DrainOrphans() {
-    const std::vector<ChannelLease> leases = clique_.domain->channels;
+    const std::vector<ChannelLease> leases = draft_.domain->channels;
     for (const ChannelLease& lease : leases) {
       const ObjectRef& owner = lease.compute_domain;
       if (lease.state != LeaseState::kActive || (SeemsLive(owner) && !rebuilt_)) continue;
       const auto liveness = owner.name.empty() ? Liveness::kGone : Verified(owner.uid);
       if (!liveness) {
         out_.verify.push_back(owner);
-      } else if (*liveness != Liveness::kLive && domain::Drain(*clique_.domain, owner.uid)) {
+      } else if (*liveness != Liveness::kLive && domain::Drain(*draft_.domain, owner.uid)) {
         out_.reasons.push_back("channel " + std::to_string(lease.channel) + " is drained: ComputeDomain " + owner.ns + "/" +
                                owner.name + " is gone");
       }
     }
   }
 
+  // before_: a lease drained in this step is newer than the look, and so is a member's leaving; both free nothing until they are
+  // written. A domain that was only now rebuilt has nothing to free.
   void Free() {
-    if (!in_.clique.domain || !domain::WorthLooking(in_.clique)) return;
+    if (!before_.domain || !domain::WorthLooking(before_)) return;
     if (Looked() == nullptr) return AskForLook();
-    const std::vector<int> free = domain::FreeableChannels(in_.clique, *Looked());
-    domain::FreeChannels(*clique_.domain, free);
+    const std::vector<int> free = domain::FreeableChannels(before_, *Looked());
+    domain::FreeChannels(*draft_.domain, free);
     for (int channel : free) out_.reasons.push_back("channel " + std::to_string(channel) + " is free: no node holds it");
   }
 
+  // draft_: two demands of one step see each other's lease, and numbers freed above may be given. But who reads the refusals is
+  // told by before_: a node is assigned to the domain that exists, not to the one being created.
   void GrantAndRefuse() {
     std::vector<api::Refusal> refusals;
     for (const Demand& demand : in_.demands) {
-      const api::ImexNode* node = domain::FindNode(clique_.nodes, demand.node);
+      const api::ImexNode* node = domain::FindNode(draft_.nodes, demand.node);
       if (node == nullptr) continue;
       // A ComputeDomain that has or had a lease here was in order; its pods are served or run out.
-      if (domain::FindLease(*clique_.domain, demand.config.domain_id) != nullptr) continue;
+      if (domain::FindLease(*draft_.domain, demand.config.domain_id) != nullptr) continue;
       std::optional<api::Refusal> refusal = Serve(demand, *node);
       // Refusals for a node that is not assigned here stand in its IMEXNode: its plugin does not read this object.
-      const bool reads_this = in_.clique.domain && node->domain && node->domain->uid == in_.clique.domain->meta.uid;
+      const bool reads_this = before_.domain && node->domain && node->domain->uid == before_.domain->meta.uid;
       if (refusal && reads_this) refusals.push_back(std::move(*refusal));
     }
-    clique_.domain->refusals = domain::Tidy(std::move(refusals));
+    draft_.domain->refusals = domain::Tidy(std::move(refusals));
   }
 
   std::optional<api::Refusal> Serve(const Demand& demand, const api::ImexNode& node) {
@@ -165,25 +179,25 @@ class DomainStep {
       case Verdict::kServe:
         break;
     }
-    const bool here = domain::ReportsClique(clique_, node) || domain::FindMember(*clique_.domain, demand.node) != nullptr;
+    const bool here = domain::ReportsClique(draft_, node) || domain::FindMember(*draft_.domain, demand.node) != nullptr;
     if (!here) return std::nullopt;
     const ObjectRef& owner = in_.known.cached.at(demand.config.domain_id).ref;
     if (!Verified(owner.uid)) {
       if (std::find(out_.verify.begin(), out_.verify.end(), owner) == out_.verify.end()) out_.verify.push_back(owner);
       return std::nullopt;
     }
-    const auto channel = domain::NextFreeChannel(*clique_.domain, domain::ListedChannels(clique_));
-    if (!channel) return domain::RefuseNoChannel(demand, clique_.name);
-    domain::Grant(*clique_.domain, owner, *channel);
+    const auto channel = domain::NextFreeChannel(*draft_.domain, domain::ListedChannels(draft_));
+    if (!channel) return domain::RefuseNoChannel(demand, draft_.name);
+    domain::Grant(*draft_.domain, owner, *channel);
     out_.reasons.push_back("ComputeDomain " + owner.ns + "/" + owner.name + " gets channel " + std::to_string(*channel));
     return std::nullopt;
   }
 
   std::optional<api::Refusal> KeepOrLookUp(const Demand& demand, const api::ImexNode& node) {
-    // An unassigned node's refusals are DecideNode's business, and so are its look-ups.
-    const bool reads_this = in_.clique.domain && node.domain && node.domain->uid == in_.clique.domain->meta.uid;
+    // before_ again: what is kept is what stands there. An unassigned node's refusals and look-ups are DecideNode's business.
+    const bool reads_this = before_.domain && node.domain && node.domain->uid == before_.domain->meta.uid;
     if (!reads_this) return std::nullopt;
-    for (const api::Refusal& refusal : in_.clique.domain->refusals) {
+    for (const api::Refusal& refusal : before_.domain->refusals) {
       if (refusal.node == demand.node && refusal.compute_domain_uid == demand.config.domain_id) return refusal;
     }
     out_.look_up.push_back({demand.ns, demand.config.domain_id});
@@ -191,7 +205,8 @@ class DomainStep {
   }
 
   const DomainSnapshot& in_;
-  Clique clique_;
+  const Clique& before_;
+  Clique draft_;
   DomainDecision out_;
   bool rebuilt_ = false;
 };
