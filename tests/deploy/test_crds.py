@@ -228,6 +228,12 @@ def test_spec_and_status_of_an_imex_node_have_one_writer_each(api: ApiServer) ->
     assert by_plugin.ok and by_plugin.body["status"] == status and by_plugin.body["spec"] == obj["spec"]
 
 
+def test_the_longest_driver_version_of_nvml_fits(api: ApiServer) -> None:
+    obj = created(api, IMEX_NODES, {"apiVersion": "resource.nvidia.com/v1alpha1", "kind": "IMEXNode", "metadata": {"name": "node-long-version"}})
+    answer = api.replace(f"{IMEX_NODES}/node-long-version/status", {**obj, "status": {"driverVersion": "5" * 95}})
+    assert answer.ok, answer.message
+
+
 @pytest.mark.parametrize(("status", "words"), [
     ({"fabric": {"state": "Good"}}, ["status.fabric.state"]),
     ({"daemon": {"state": "ready"}}, ["status.daemon.state"]),
