@@ -136,6 +136,8 @@ Status ClaimFiles::Write(const ClaimEntry& entry) const {
   if (!entry.grant) {
     const auto spec = DaemonSpec(entry);
     if (!spec) return Fail(spec.error());
+    // Nothing mounts this one; it tells what the CDI spec is for should the checkpoint be lost.
+    if (auto written = ReplaceIfChanged(MarkerPath(uid), Marker(entry)); !written) return written;
     return ReplaceIfChanged(CdiPath(uid), *spec);
   }
   const auto major = fabric::ReadChannelMajor(paths_.proc_devices);
@@ -156,14 +158,14 @@ Checkpoint ClaimFiles::Rebuild(std::vector<std::string>& unreadable) const {
   Checkpoint out;
   for (const std::string& uid : UidsIn(paths_.plugin_dir / "claims", "")) {
     auto entry = ReadMarker(MarkerPath(uid));
-    if (!entry || entry->claim.uid != uid || !entry->grant) {
+    if (!entry || entry->claim.uid != uid) {
       unreadable.push_back(MarkerPath(uid).string());
       continue;
     }
     if (disk_.Exists(CdiPath(uid))) {
       entry->phase = ClaimPhase::kCompleted;
       out.claims[uid] = std::move(*entry);
-    } else {
+    } else if (entry->grant) {
       out.lingering[uid] = *entry->grant;
     }
   }

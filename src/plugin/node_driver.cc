@@ -71,7 +71,8 @@ void NodeDriver::Unprepare(const api::ObjectRef& claim, std::function<void(Statu
   state_.Transact(
       [this, uid = claim.uid](Checkpoint& checkpoint) {
         plugin::Unprepare(checkpoint, uid);
-        return files_.RemoveCdiSpec(uid);
+        if (auto removed = files_.RemoveCdiSpec(uid); !removed) return removed;
+        return checkpoint.lingering.contains(uid) ? Status{} : files_.RemoveMarker(uid);
       },
       [claim, done = std::move(done)](Status result) {
         if (result) {

@@ -543,6 +543,28 @@ TEST_F(NodeDriverTest, daemons_claim_gets_files_and_capability_without_the_api_o
   Unprepare(driver, claim);
   EXPECT_TRUE(Stored().claims.empty());
   EXPECT_TRUE(Stored().lingering.empty());
+  EXPECT_FALSE(std::filesystem::exists(MarkerPath(3)));
+}
+
+// Its container may be restarted without another Prepare, and needs the CDI spec then.
+TEST_F(NodeDriverTest, daemons_claim_outlives_a_damaged_checkpoint) {
+  const api::ObjectRef claim{"computedomain-system", "daemon-1", ClaimUid(3)};
+  api.Put(api::kResourceClaims, ClaimObject(claim, "", "daemon"));
+  Prepare(claim);
+  ASSERT_EQ(Error(), "prepared");
+  dir.Write("plugin/checkpoint.json", "{");
+  state.Refresh();
+  executor.RunPosted();
+  const Checkpoint rebuilt = Stored();
+  ASSERT_NE(FindCompleted(rebuilt, ClaimUid(3)), nullptr);
+  files.RemoveStrays(rebuilt);
+  EXPECT_TRUE(std::filesystem::exists(CdiPath(3)));
+  EXPECT_THAT(HeldChannels(rebuilt), IsEmpty());
+
+  Unprepare(driver, claim);
+  dir.Write("plugin/checkpoint.json", "{");
+  state.Refresh();
+  EXPECT_TRUE(Stored().claims.empty());
 }
 
 TEST_F(NodeDriverTest, channel_without_the_kernel_driver_says_what_is_missing) {
