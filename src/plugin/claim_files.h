@@ -59,8 +59,8 @@ class ClaimFiles {
   // After the claim's last process.
   Status RemoveMarker(const std::string& claim_uid) const;
 
-  // What the markers and CDI specs say: a claim with both is prepared, one with a marker alone lingers (the daemon's holds nothing
-  // that could). For a checkpoint that is missing or damaged. Unreadable markers are reported by name.
+  // What the markers and CDI specs say: a claim with both is prepared, one with a marker alone lingers (the daemon's holds
+  // nothing that could). For a checkpoint that is missing or damaged. Unreadable markers are reported by name.
   Checkpoint Rebuild(std::vector<std::string>& unreadable) const;
   // Removes specs and markers of claims that `checkpoint` does not know (left by a crash, or by the boot before).
   void RemoveStrays(const Checkpoint& checkpoint) const;
