@@ -69,7 +69,8 @@ def install(arguments: argparse.Namespace) -> None:
     _lab("images", "import", str(arguments.image))
     _say("applying namespace and CRDs")
     _kubectl("apply", "--server-side", "--filename=-", stdin=json.dumps(_namespace()))
-    _kubectl("apply", "--server-side", f"--filename={CRDS}")
+    # Helm owns their fields since the first installation, though it changes them no more.
+    _kubectl("apply", "--server-side", "--force-conflicts", f"--filename={CRDS}")
     _kubectl("wait", "--for=condition=Established", "--timeout=60s", f"--filename={CRDS}")
     _say("installing the chart")
     annotations = json.dumps({IMAGE_ANNOTATION: digest})
