@@ -35,7 +35,7 @@ class Program {
   Program(const Flags& flags, cd::kube::ClientConfig config)
       : signals_(loop_, [this] { Stop(); }),
         client_(loop_, std::move(config), "compute-domain-controller/" CD_VERSION, cd::RandomSeed()),
-        controller_(client_, loop_, {.seed = cd::RandomSeed()}),
+        controller_(client_, loop_, {.seed = cd::RandomSeed(), .instance = flags.identity}),
         health_(loop_, [this](std::string_view path) { return cd::AnswerProbe(path, [this] { return WhyNotReady(); }); }),
         flags_(flags) {}
 

@@ -1,5 +1,6 @@
 #include "src/controller/compute_domain_reconciler.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "src/base/log.h"
@@ -13,6 +14,13 @@ constexpr Duration kForeignTemplateInterval{30'000};
 
 std::string KeyOf(const api::ObjectKey& key) {
   return "cd/" + key.ns + "/" + key.name;
+}
+
+// nullptr: it is accepted, or nothing was said yet.
+const api::Condition* RefusalIn(const api::ComputeDomainStatus& status) {
+  const auto it = std::find_if(status.conditions.begin(), status.conditions.end(),
+                               [](const api::Condition& c) { return c.type == "Accepted" && c.status == "False"; });
+  return it == status.conditions.end() ? nullptr : &*it;
 }
 
 }  // namespace
@@ -112,10 +120,24 @@ std::string ComputeDomainReconciler::OwnerOf(const api::ObjectMeta& claim_templa
   return "somebody who set no owner reference";
 }
 
+// Users look at events first. Only what the status did not say before is told, so a new leader repeats nothing.
+void ComputeDomainReconciler::TellRefusal(const api::ComputeDomain& before, const api::ComputeDomainStatus& written) {
+  const api::Condition* refusal = RefusalIn(written);
+  const api::Condition* known = RefusalIn(before.status);
+  if (refusal == nullptr || (known != nullptr && known->reason == refusal->reason && known->message == refusal->message)) return;
+  events_.Record({.type = api::kComputeDomains,
+                  .object = before.meta.Ref(),
+                  .severity = kube::EventType::kWarning,
+                  .reason = refusal->reason,
+                  .action = "Accept",
+                  .note = refusal->message});
+}
+
 Status ComputeDomainReconciler::WriteStatus(const ComputeDomainSnapshot& snapshot, const ComputeDomainDecision& decision,
                                             Memory& memory) {
   if (auto ok = cluster_.WriteStatus(*snapshot.cd, *decision.status); !ok)
     return Fail(Annotate(ok.error(), "write status of ComputeDomain"));
+  TellRefusal(*snapshot.cd, *decision.status);
   if (decision.counts) memory.last_write = clock_.Now();
   memory.differs_since.reset();
   return {};

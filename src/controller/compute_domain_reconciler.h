@@ -7,14 +7,16 @@
 
 #include "src/controller/cluster.h"
 #include "src/controller/domain_reconciler.h"
+#include "src/kube/events.h"
 
 namespace cd::controller {
 
 // Worker's thread only.
 class ComputeDomainReconciler {
  public:
-  ComputeDomainReconciler(World& world, Cluster& cluster, DomainReconciler& domains, kube::WorkQueue& queue, const Clock& clock)
-      : world_(world), cluster_(cluster), domains_(domains), queue_(queue), clock_(clock) {}
+  ComputeDomainReconciler(World& world, Cluster& cluster, DomainReconciler& domains, kube::WorkQueue& queue,
+                          kube::EventRecorder& events, const Clock& clock)
+      : world_(world), cluster_(cluster), domains_(domains), queue_(queue), events_(events), clock_(clock) {}
 
   Status Reconcile(const api::ObjectKey& key);
 
@@ -37,6 +39,7 @@ class ComputeDomainReconciler {
   ComputeDomainDecision Decide(ComputeDomainSnapshot& snapshot, Memory& memory) const;
   Status CreateTemplate(const ComputeDomainSnapshot& snapshot, Memory& memory);
   Status ReadForeignTemplate(const ComputeDomainSnapshot& snapshot, Memory& memory);
+  void TellRefusal(const api::ComputeDomain& before, const api::ComputeDomainStatus& written);
   Status WriteStatus(const ComputeDomainSnapshot& snapshot, const ComputeDomainDecision& decision, Memory& memory);
   Status Finish(const ComputeDomainSnapshot& snapshot, const ComputeDomainDecision& decision, Memory& memory);
   std::string OwnerOf(const api::ObjectMeta& claim_template) const;
@@ -45,6 +48,7 @@ class ComputeDomainReconciler {
   Cluster& cluster_;
   DomainReconciler& domains_;
   kube::WorkQueue& queue_;
+  kube::EventRecorder& events_;
   const Clock& clock_;
   std::map<api::ObjectKey, Memory> memory_;
 };

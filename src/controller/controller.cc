@@ -17,15 +17,22 @@ using kube::ChangeType;
 using kube::Informer;
 using kube::InformerOptions;
 
+namespace {
+
+constexpr char kName[] = "compute-domain-controller";
+
+}  // namespace
+
 class Controller::Impl {
  public:
   Impl(kube::ApiClient& client, Executor& loop, const ControllerOptions& options)
       : queue_(loop.clock()),
         world_(queue_, loop.clock()),
         cluster_(client, world_),
+        events_(client, loop.clock(), kName, options.instance.empty() ? kName : options.instance),
         domains_(world_, cluster_, queue_, loop.clock(), options.gone_after),
         nodes_(world_, cluster_, queue_, loop.clock()),
-        compute_domains_(world_, cluster_, domains_, queue_, loop.clock()),
+        compute_domains_(world_, cluster_, domains_, queue_, events_, loop.clock()),
         compute_domain_informer_(client, loop, {.type = api::kComputeDomains}, api::DecodeComputeDomain, options.seed + 1),
         domain_informer_(client, loop, {.type = api::kImexDomains}, api::DecodeImexDomain, options.seed + 2),
         node_informer_(client, loop, {.type = api::kImexNodes}, api::DecodeImexNode, options.seed + 3),
@@ -122,6 +129,7 @@ class Controller::Impl {
   kube::WorkQueue queue_;
   World world_;
   Cluster cluster_;
+  kube::EventRecorder events_;
   DomainReconciler domains_;
   NodeReconciler nodes_;
   ComputeDomainReconciler compute_domains_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "src/base/executor.h"
 #include "src/kube/client.h"
@@ -11,6 +12,7 @@ namespace cd::controller {
 struct ControllerOptions {
   Duration gone_after{15 * 60 * 1'000};  // a Node absent for that long took its processes with it
   std::uint64_t seed = 0;                // spreads the informers' reconnects
+  std::string instance = {};             // who tells events, e.g. the pod's name; empty: the controller's own name
 };
 
 class Controller {

@@ -223,6 +223,17 @@ def test_the_controller_holds_its_own_lease_only(installed: ApiServer) -> None:
     assert refused_by_role(installed.request("GET", f"{path}/somebody-elses", who=CONTROLLER))
 
 
+def test_the_controller_tells_events_in_any_namespace_and_reads_none(installed: ApiServer) -> None:
+    path = "/apis/events.k8s.io/v1/namespaces/default/events"
+    event = {"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": f"red.{next(_numbers)}", "namespace": "default"},
+             "eventTime": "2026-01-01T00:00:00.000000Z", "type": "Warning", "reason": "NotServed", "action": "Accept", "note": "n",
+             "reportingController": "compute-domain-controller", "reportingInstance": "pod",
+             "regarding": {"apiVersion": "resource.nvidia.com/v1beta2", "kind": "ComputeDomain", "namespace": "default", "name": "red", "uid": "u"}}
+    made = installed.create(path, event, CONTROLLER)
+    assert made.ok, made.message
+    assert refused_by_role(installed.request("GET", path, who=CONTROLLER))
+
+
 # --- installing
 
 

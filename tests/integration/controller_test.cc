@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "src/domain/clique.h"
 
 namespace cd::integration {
@@ -27,6 +29,15 @@ class TwoNodes : public ControllerTest {
   void Connect(const std::string& node, const std::string& peer) {
     const int index = Node(peer)->domain->index;
     Report(node, [&](api::ImexNodeStatus& status) { status.daemon.connected = {index}; });
+  }
+  // Reasons of the events about the ComputeDomain.
+  std::multiset<std::string> Told(const std::string& name) {
+    std::multiset<std::string> reasons;
+    const json events = MustCall(kube::List(api::kEvents, ns_));
+    for (const json& event : events["items"]) {
+      if (event["regarding"]["name"] == name) reasons.insert(event["reason"].get<std::string>());
+    }
+    return reasons;
   }
   json Template(const std::string& name) { return Call(kube::Get(api::kResourceClaimTemplates, {ns_, name})).value_or(json()); }
 
@@ -102,6 +113,8 @@ TEST_F(TwoNodes, template_of_somebody_else_is_left_alone_and_named) {
   MakeComputeDomain("red");
   ASSERT_TRUE(Eventually([&] { return ConditionOf("red", "Accepted") == "False TemplateNameTaken"; }));
   EXPECT_THAT(ComputeDomain("red")->status.conditions[0].message, HasSubstr("Job " + ns_ + "/train"));
+  EXPECT_TRUE(Eventually([&] { return !Told("red").empty(); }));
+  EXPECT_THAT(Told("red"), testing::ElementsAre("TemplateNameTaken"));
   DeleteComputeDomain("red");
   ASSERT_TRUE(Eventually([&] { return !ComputeDomain("red"); }));
   EXPECT_EQ(Template("red-channel"), before);
@@ -195,6 +208,8 @@ TEST_F(TwoNodes, spec_that_cannot_be_served_says_so_and_gets_nothing) {
   WaitForLease(red);
   EXPECT_TRUE(Eventually([&] { return ConditionOf("red", "Accepted") == "True Accepted"; }));
   EXPECT_TRUE(Domain()->refusals.empty());
+  EXPECT_TRUE(Eventually([&] { return !Told("red").empty(); }));
+  EXPECT_THAT(Told("red"), testing::ElementsAre("NotServed"));
 }
 
 TEST_F(TwoNodes, refused_pod_is_woken_when_its_node_can_serve_it) {
