@@ -16,8 +16,7 @@ bool IsChannelDevice(const AllocationResult& result) {
 }
 
 AllocationResult ReadResult(JsonReader r) {
-  return {r.String("request"), r.String("driver"),          r.String("pool"),
-          r.String("device"),  r.OptionalString("shareID"), r.Bool("adminAccess")};
+  return {r.String("request"), r.String("driver"), r.String("pool"), r.String("device"), r.OptionalString("shareID")};
 }
 
 // nullopt: another driver's.

@@ -36,7 +36,6 @@ struct AllocationResult {
   std::string pool;
   std::string device;
   std::optional<std::string> share_id;
-  bool admin_access = false;
 };
 
 // One entry of status.allocation.devices.config of our driver; foreign drivers' entries are dropped while decoding.

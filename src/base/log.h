@@ -44,9 +44,6 @@ void InitLog(std::string component, LogLevel lowest, const Clock& clock);
 
 void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {});
 
-inline void LogDebug(std::string_view m, std::initializer_list<LogField> f = {}) {
-  Log(LogLevel::kDebug, m, f);
-}
 inline void LogInfo(std::string_view m, std::initializer_list<LogField> f = {}) {
   Log(LogLevel::kInfo, m, f);
 }

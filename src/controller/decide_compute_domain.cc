@@ -39,8 +39,7 @@ void DecideStatus(const ComputeDomainSnapshot& in, ComputeDomainDecision& out) {
                               "; it is left alone: delete it, or create the ComputeDomain anew with another name";
   }
   const api::ComputeDomainStatus wanted = domain::Summarize(input);
-  const api::ComputeDomainStatus& written = in.written ? *in.written : in.cd->status;
-  const Urgency urgency = domain::UrgencyOf(written, wanted);
+  const Urgency urgency = domain::UrgencyOf(in.cd->status, wanted);
   if (urgency == Urgency::kNothing) return;
   out.differs = true;
   const Duration gathered = in.since_change.value_or(Duration{0});

@@ -16,7 +16,6 @@ struct TemplateView {
   bool exists = false;
   bool ours = false;  // it carries this ComputeDomain's UID
   std::string uid;
-  std::string resource_version;
   std::string owner;  // when not ours: whose it is, for people
 };
 
@@ -28,8 +27,6 @@ struct ComputeDomainSnapshot {
   domain::Nodes reports;
   std::map<std::string, domain::DomainPtr> domains;
   std::string now;
-  // Status as last written by this process where the cache may be behind it; else cd->status.
-  std::optional<api::ComputeDomainStatus> written;
   // Time since the last status write of this process that counts; nullopt: none yet.
   std::optional<Duration> since_write;
   // Time since the wish to write first differed from what is written; nullopt: it does not.

@@ -15,7 +15,7 @@ struct CdWorld {
   ComputeDomainSnapshot snapshot;
 
   CdWorld() {
-    snapshot.claim_template = {true, true, "t-uid", "1", ""};
+    snapshot.claim_template = {true, true, "t-uid", ""};
     snapshot.now = "2026-11-30T18:00:00Z";
   }
   ComputeDomainDecision Decide() {
@@ -68,7 +68,7 @@ TEST(DecideComputeDomainTest, spec_that_is_not_served_gets_no_template) {
 
 TEST(DecideComputeDomainTest, foreign_template_is_named_and_neither_made_nor_deleted) {
   CdWorld world;
-  world.snapshot.claim_template = {true, false, "x", "1", "Job team/train"};
+  world.snapshot.claim_template = {true, false, "x", "Job team/train"};
   auto decision = world.Decide();
   EXPECT_FALSE(decision.create_template);
   EXPECT_NE(decision.status->conditions.at(0).message.find("Job team/train"), std::string::npos);

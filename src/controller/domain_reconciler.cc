@@ -61,7 +61,11 @@ Status DomainReconciler::Reconcile(const std::string& name) {
   constexpr int kMaxRounds = 8;
   for (int round = 0; round < kMaxRounds; ++round) {
     DomainSnapshot snapshot = world_.SnapshotDomain(name);
-    if (snapshot.clique.domain && removed_.contains(snapshot.clique.domain->meta.uid)) return {};
+    if (const auto removed = removed_.find(name); removed != removed_.end()) {
+      // The watch is behind the deletion.
+      if (snapshot.clique.domain && snapshot.clique.domain->meta.uid == removed->second) return {};
+      removed_.erase(removed);
+    }
     auto gone = GoneNodes(snapshot);
     if (!gone) return Fail(gone.error());
     snapshot.gone_nodes = *std::move(gone);
@@ -75,7 +79,7 @@ Status DomainReconciler::Reconcile(const std::string& name) {
     for (const std::string& reason : decision.reasons) LogInfo(reason, {{"imexDomain", name}});
     if (decision.remove) {
       if (auto ok = cluster_.Remove(*snapshot.clique.domain); !ok) return Fail(Annotate(ok.error(), "remove IMEXDomain"));
-      removed_.insert(snapshot.clique.domain->meta.uid);
+      removed_[name] = snapshot.clique.domain->meta.uid;
       return {};
     }
     if (!decision.write) return {};

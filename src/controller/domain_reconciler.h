@@ -33,8 +33,8 @@ class DomainReconciler {
   kube::WorkQueue& queue_;
   const Clock& clock_;
   const Duration gone_after_;
-  std::map<std::string, Absence> absent_;  // members without IMEXNode
-  std::set<std::string> removed_;          // UIDs of IMEXDomains whose deletion was asked for
+  std::map<std::string, Absence> absent_;       // members without IMEXNode
+  std::map<std::string, std::string> removed_;  // name → UID of an IMEXDomain whose deletion was asked for and not seen yet
 };
 
 }  // namespace cd::controller

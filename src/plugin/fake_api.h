@@ -65,7 +65,6 @@ class FakeApi final : public kube::ApiClient {
     watches_.push_back({request.type.plural, FieldName(request.query), std::move(on_event)});
     return std::make_unique<Stream>(*this, std::prev(watches_.end()));
   }
-  std::size_t OpenWatches() const { return watches_.size(); }
 
  private:
   struct Watcher {
