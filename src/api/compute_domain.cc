@@ -1,5 +1,7 @@
 #include "src/api/compute_domain.h"
 
+#include <algorithm>
+
 #include "src/api/json_reader.h"
 #include "src/api/references.h"
 
@@ -61,6 +63,12 @@ ComputeDomainStatus ReadStatus(JsonReader r) {
 }
 
 }  // namespace
+
+std::string ToString(AllocationMode mode) {
+  const auto* const it =
+      std::find_if(kAllocationModes.begin(), kAllocationModes.end(), [&](const auto& entry) { return entry.second == mode; });
+  return std::string(it->first);
+}
 
 Result<ComputeDomain> DecodeComputeDomain(const json& object) {
   auto meta = DecodeMeta(object);

@@ -10,6 +10,7 @@
 namespace cd::api {
 
 enum class AllocationMode { kSingle, kAll };
+std::string ToString(AllocationMode mode);  // as in spec.channel.allocationMode
 enum class IsolationMode { kChannel, kDomain };
 enum class PartitionPolicy { kAny, kSingle };
 enum class FabricPolicy { kRequired, kOptional };

@@ -4,8 +4,20 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/api/resource_version.h"
+
 namespace cd::api {
 namespace {
+
+TEST(ResourceVersion, order_is_of_numbers_and_anything_else_is_unordered) {
+  EXPECT_TRUE(VersionOrder("9", "10") < 0);
+  EXPECT_TRUE(VersionOrder("10", "9") > 0);
+  EXPECT_TRUE(VersionOrder("10", "10") == 0);
+  for (const char* unknown : {"", "9x", "x", "-1", "99999999999999999999999"}) {
+    EXPECT_TRUE(VersionOrder(unknown, "10") == std::partial_ordering::unordered) << unknown;
+    EXPECT_TRUE(VersionOrder("1", unknown) == std::partial_ordering::unordered) << unknown;
+  }
+}
 
 using nlohmann::json;
 

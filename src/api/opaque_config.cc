@@ -102,7 +102,7 @@ json EncodeChannelConfig(const ChannelConfig& config) {
   return {{"apiVersion", kConfigApiVersion},
           {"kind", kChannelKind},
           {"domainID", config.domain_id},
-          {"allocationMode", config.allocation_mode == AllocationMode::kAll ? "All" : "Single"}};
+          {"allocationMode", ToString(config.allocation_mode)}};
 }
 
 }  // namespace cd::api

@@ -3,27 +3,16 @@
 // Without the latter the next reconcile would decide from a copy older than its own last write, and be refused with a conflict.
 #pragma once
 
-#include <charconv>
-#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 
 #include "src/api/meta.h"
+#include "src/api/resource_version.h"
 
 namespace cd::controller {
-
-// Within one resource type versions may be compared as numbers; nullopt: not a number, so nothing is known of the order.
-inline std::optional<std::uint64_t> VersionNumber(const std::string& resource_version) {
-  std::uint64_t number = 0;
-  const char* const end = resource_version.data() + resource_version.size();
-  const auto [next, error] = std::from_chars(resource_version.data(), end, number);
-  if (error != std::errc() || next != end) return std::nullopt;
-  return number;
-}
 
 enum class Source {
   kWatch,  // never older than what it said before of the same object
@@ -52,9 +41,7 @@ class Store {
     }
     Ptr& known = objects_[object->meta.Key()];
     if (known && known->meta.uid == object->meta.uid) {
-      const auto before = VersionNumber(known->meta.resource_version);
-      const auto after = VersionNumber(object->meta.resource_version);
-      if (before && after && *after <= *before) return false;
+      if (api::VersionOrder(object->meta.resource_version, known->meta.resource_version) <= 0) return false;
     }
     known = object;
     return true;

@@ -8,7 +8,6 @@
 
 namespace cd::domain {
 
-using api::AllocationMode;
 using api::FabricState;
 using api::Refusal;
 
@@ -19,10 +18,6 @@ constexpr std::size_t kMaxRefusalMessage = 2'000;  // below their maxLength
 
 Refusal Make(const Demand& demand, std::string reason, std::string message) {
   return {demand.node, demand.config.domain_id, std::move(reason), CutText(std::move(message), kMaxRefusalMessage)};
-}
-
-std::string ModeName(AllocationMode mode) {
-  return mode == AllocationMode::kAll ? "All" : "Single";
 }
 
 Refusal RefuseUnknown(const Demand& demand) {
@@ -41,8 +36,8 @@ Refusal RefuseNamespace(const Demand& demand, const api::ObjectRef& owner) {
 
 Refusal RefuseMode(const Demand& demand, const ComputeDomainView& view) {
   return Make(demand, "AllocationModeMismatch",
-              "allocationMode: the claim says " + ModeName(demand.config.allocation_mode) + ", ComputeDomain " + view.ref.name +
-                  " has spec.channel.allocationMode " + ModeName(view.allocation_mode) +
+              "allocationMode: the claim says " + api::ToString(demand.config.allocation_mode) + ", ComputeDomain " +
+                  view.ref.name + " has spec.channel.allocationMode " + api::ToString(view.allocation_mode) +
                   "; use the ResourceClaimTemplate that the ComputeDomain names");
 }
 

@@ -1,9 +1,9 @@
 #include "src/plugin/node_reporter.h"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "src/api/resource_version.h"
 #include "src/base/log.h"
 
 namespace cd::plugin {
@@ -16,16 +16,6 @@ constexpr Duration kRetry{1'000};
 
 bool Lists(const api::ImexNodeStatus& status, const api::NodeChannel& channel) {
   return std::find(status.channels.begin(), status.channels.end(), channel) != status.channels.end();
-}
-
-// Versions of one resource type grow; what is no number is unknown and counts as not older.
-bool Older(const std::string& a, const std::string& b) {
-  std::uint64_t left = 0;
-  std::uint64_t right = 0;
-  const auto parse = [](const std::string& text, std::uint64_t& out) {
-    return std::from_chars(text.data(), text.data() + text.size(), out).ec == std::errc();
-  };
-  return parse(a, left) && parse(b, right) && left < right;
 }
 
 }  // namespace
@@ -45,7 +35,9 @@ void NodeReporter::SetObserved(std::shared_ptr<const api::ImexNode> node) {
   if (node == nullptr) {
     // Not while our own create is on its way: the watch is behind it.
     if (!in_flight_) known_.reset();
-  } else if (!known_ || node->meta.uid != known_->uid || !Older(node->meta.resource_version, known_->resource_version)) {
+  } else if (!known_ || node->meta.uid != known_->uid) {
+    Learn(*node);
+  } else if (!(api::VersionOrder(node->meta.resource_version, known_->resource_version) < 0)) {  // or unordered
     Learn(*node);
   }
   if (!owner_) AskForWaiting();

@@ -10,10 +10,6 @@ std::string NameOf(const api::ObjectRef& ref) {
   return ref.ns + "/" + ref.name;
 }
 
-const char* ModeName(api::AllocationMode mode) {
-  return mode == api::AllocationMode::kAll ? "All" : "Single";
-}
-
 // An answer that says nothing about the object: nobody answered, or the server is in trouble.
 bool Unanswered(const Error& error) {
   return error.Retryable();
@@ -204,9 +200,9 @@ void PrepareFlow::On(const event::ComputeDomainsListed& e) {
   }
   const std::string name = NameOf(found->meta.Ref());
   if (found->allocation_mode != config.allocation_mode) {
-    return FailWith(Wrong(ErrorCode::kInvalidArgument, std::string("allocationMode: ") + ModeName(config.allocation_mode) +
+    return FailWith(Wrong(ErrorCode::kInvalidArgument, std::string("allocationMode: ") + api::ToString(config.allocation_mode) +
                                                            ", but ComputeDomain " + name + " has spec.channel.allocationMode " +
-                                                           ModeName(found->allocation_mode) +
+                                                           api::ToString(found->allocation_mode) +
                                                            "; use the ResourceClaimTemplate it names"));
   }
   if (found->meta.deleting) return FailWith(Wrong(ErrorCode::kFailedPrecondition, "ComputeDomain " + name + " is being deleted"));
