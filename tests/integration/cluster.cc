@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <future>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "src/base/files.h"
 
@@ -38,17 +39,23 @@ constexpr char kToken[] = "integration-test";
   std::exit(2);
 }
 
+// Below the range the kernel hands out by itself: there a connection made meanwhile, even the API server's own to an etcd that
+// does not listen yet, could take the port.
+constexpr int kFirstPort = 20000;
+constexpr int kLastPort = 32000;
+
 int FreePort() {
-  Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    Give("no free port on loopback");
+  static std::mt19937 generator(std::random_device{}());
+  for (int tries = 0; tries < 1000; ++tries) {
+    const int port = std::uniform_int_distribution<int>(kFirstPort, kLastPort)(generator);
+    const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return port;
   }
-  return ntohs(address.sin_port);
+  Give("no free port on loopback");
 }
 
 void WriteServiceAccountKey(const fs::path& path) {
