@@ -98,7 +98,18 @@ class CgroupTree:
                 raise LabError(f"processes {pids} do not die", component="/".join(path))
             for process in remaining:
                 self._kill_if_member(process, path)
+            self._thaw(*path)
             time.sleep(POLL_SECONDS)
+
+    def _thaw(self, *path: str) -> None:
+        """A frozen process of v1 dies only once it is thawed; runc freezes to kill, and may itself be killed in between."""
+        for hierarchy in self._mounted:
+            if hierarchy.version == 1 and "freezer" in hierarchy.options:
+                for group, _, _ in os.walk(self._group(hierarchy, path)):
+                    try:
+                        (Path(group) / "freezer.state").write_text("THAWED")
+                    except OSError:
+                        continue  # removed meanwhile
 
     def _kill_if_member(self, process: Process, path: tuple[str, ...]) -> None:
         try:
