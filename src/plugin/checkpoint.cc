@@ -51,8 +51,8 @@ bool Vouched(const Checkpoint& checkpoint, const api::NodeChannel& channel) {
 // The last line of defence for "one channel, one ComputeDomain": the controller should never have granted it.
 Status HeldForNobodyElse(const Checkpoint& checkpoint, const api::NodeChannel& wanted) {
   for (const api::NodeChannel& held : HeldSet(checkpoint)) {
-    if (held.channel == wanted.channel && held.domain_uid == wanted.domain_uid &&
-        held.compute_domain_uid != wanted.compute_domain_uid) {
+    // In whatever domain: the device is the node's, and a rebuilt domain has another UID than the one it was held in.
+    if (held.channel == wanted.channel && held.compute_domain_uid != wanted.compute_domain_uid) {
       return Fail(ErrorCode::kFailedPrecondition, "channel " + std::to_string(wanted.channel) +
                                                       " is still held on this node for ComputeDomain " + held.compute_domain_uid +
                                                       "; it is free when the last process of its pods has ended");
@@ -137,7 +137,7 @@ void EndLingering(Checkpoint& checkpoint, const std::string& claim_uid) {
   Releasing(checkpoint, [&] { checkpoint.lingering.erase(claim_uid); });
 }
 
-void EndWithdrawal(Checkpoint& checkpoint, const std::set<api::NodeChannel>& channels) {
+void EndWithdrawal(Checkpoint& checkpoint, std::set<api::NodeChannel> channels) {
   for (const api::NodeChannel& channel : channels) checkpoint.withdrawing.erase(channel);
 }
 

@@ -101,7 +101,7 @@ void Unprepare(Checkpoint& checkpoint, const std::string& claim_uid);
 // No process of the claim lives any more.
 void EndLingering(Checkpoint& checkpoint, const std::string& claim_uid);
 // The API heard a report without these channels.
-void EndWithdrawal(Checkpoint& checkpoint, const std::set<api::NodeChannel>& channels);
+void EndWithdrawal(Checkpoint& checkpoint, std::set<api::NodeChannel> channels);
 // kFailedPrecondition while a channel is held or a Prepare is under way. An empty token ends the maintenance.
 Status SetMaintenance(Checkpoint& checkpoint, const std::string& token);
 

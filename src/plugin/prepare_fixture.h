@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -23,11 +24,13 @@ inline constexpr char kDomainUid[] = "11111111-1111-4111-8111-111111111111";
 inline constexpr char kRedUid[] = "22222222-2222-4222-8222-222222222222";
 inline constexpr char kBlueUid[] = "33333333-3333-4333-8333-333333333333";
 
-// A directory that is removed at the end of the test.
+// A directory that is removed at the end of the test; in memory where there is such a place, because the code under test syncs.
 class TempDir {
  public:
   TempDir() {
-    std::string name = (std::filesystem::temp_directory_path() / "cd-XXXXXX").string();
+    const std::filesystem::path memory = "/dev/shm";
+    const bool usable = ::access(memory.c_str(), W_OK) == 0;
+    std::string name = ((usable ? memory : std::filesystem::temp_directory_path()) / "cd-XXXXXX").string();
     path_ = ::mkdtemp(name.data());
   }
   ~TempDir() {

@@ -37,14 +37,26 @@ bool InPodCgroup(const fs::path& process) {
   return text && text->find("pod") != std::string::npos;
 }
 
-// The namespace's name ("mnt:[4026531841]"); empty when the process is gone or a zombie, which has no mounts any more.
-Result<std::string> MountNamespace(const fs::path& process) {
+// Target of one of a process' links; empty when it is gone or a zombie, which has no mounts any more.
+Result<std::string> LinkOf(const fs::path& process, const char* name) {
   char target[PATH_MAX];
-  const ssize_t size = ::readlink((process / "ns/mnt").c_str(), target, sizeof target);
+  const ssize_t size = ::readlink((process / name).c_str(), target, sizeof target);
   if (size >= 0) return std::string(target, static_cast<std::size_t>(size));
   if (errno == ENOENT || errno == ESRCH) return std::string();
-  return Fail(ErrnoError(errno, "read " + (process / "ns/mnt").string() + " (is CAP_SYS_PTRACE missing?)"));
+  return Fail(ErrnoError(errno, "read " + (process / name).string() + " (is CAP_SYS_PTRACE missing?)"));
 }
+
+struct Process {
+  pid_t pid;
+  std::string mounts;  // name of its mount namespace
+};
+
+// mountinfo tells what lies below the reading process' root, so a process that changed its root may hide what its namespace has.
+struct Mounts {
+  std::set<std::string> roots;    // those a process was read for
+  std::set<std::string> markers;  // seen from any of them
+  bool whole = false;             // one of them was the namespace's own root
+};
 
 }  // namespace
 
@@ -73,26 +85,36 @@ std::set<std::string> MarkersIn(std::string_view mountinfo, std::string_view cla
 }
 
 Result<std::map<std::string, std::vector<pid_t>>> ScanProcesses(const fs::path& proc_root, const std::set<std::string>& claims) {
-  std::map<std::string, std::vector<pid_t>> holders;
-  std::map<std::string, std::set<std::string>> by_namespace;
+  std::vector<Process> processes;
+  std::map<std::string, Mounts> namespaces;
   std::error_code error;
   for (fs::directory_iterator it(proc_root, error), end; !error && it != end; it.increment(error)) {
     const auto pid = PidOf(it->path());
     if (!pid) continue;
-    const auto ns = MountNamespace(it->path());
+    const auto ns = LinkOf(it->path(), "ns/mnt");
     if (!ns && InPodCgroup(it->path())) return Fail(ns.error());
     if (!ns || ns->empty()) continue;  // what runs in no pod was granted nothing
-    auto known = by_namespace.find(*ns);
-    if (known == by_namespace.end()) {
-      const auto text = ReadKernelFile(it->path() / "mountinfo", 16 << 20);
-      if (!text) continue;  // it ended meanwhile; another process of the namespace will be read
-      known = by_namespace.emplace(*ns, MarkersIn(*text)).first;
-    }
-    for (const std::string& uid : known->second) {
-      if (claims.contains(uid)) holders[uid].push_back(*pid);
-    }
+    const auto root = LinkOf(it->path(), "root");
+    if (!root || root->empty()) continue;  // it ended meanwhile
+    processes.push_back({*pid, *ns});
+    Mounts& mounts = namespaces[*ns];
+    if (mounts.roots.contains(*root)) continue;
+    const auto text = ReadKernelFile(it->path() / "mountinfo", 16 << 20);
+    if (!text) continue;  // it ended meanwhile; another process of the namespace will be read
+    mounts.roots.insert(*root);
+    mounts.markers.merge(MarkersIn(*text));
+    mounts.whole = mounts.whole || *root == "/";
   }
   if (error) return Fail(ErrorCode::kInternal, "read " + proc_root.string() + ": " + error.message());
+
+  std::map<std::string, std::vector<pid_t>> holders;
+  for (const Process& process : processes) {
+    const Mounts& mounts = namespaces[process.mounts];
+    const bool may_hide = !mounts.whole && InPodCgroup(proc_root / std::to_string(process.pid));
+    for (const std::string& uid : claims) {
+      if (may_hide || mounts.markers.contains(uid)) holders[uid].push_back(process.pid);
+    }
+  }
   return holders;
 }
 

@@ -1,0 +1,106 @@
+// What the daemon is told to run: a table of situations.
+#include "src/plugin/daemon_link.h"
+
+#include <gmock/gmock.h>
+
+#include "src/plugin/prepare_fixture.h"
+
+namespace cd::plugin {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr char kOtherUid[] = "88888888-8888-4888-8888-888888888888";
+
+Checkpoint Holding(const char* domain_uid) {
+  Checkpoint checkpoint;
+  checkpoint.lingering["a"] = Grant{kDomain, domain_uid, kDomain, 7, {"red-ns", "red", kRedUid}};
+  return checkpoint;
+}
+
+NodeView MovedTo(const char* domain_uid) {
+  NodeView view = ViewOf({});
+  auto node = NodeObject();
+  node.domain = api::DomainAssignment{"other", domain_uid, 5};
+  auto domain = DomainObject({});
+  domain.meta.name = "other";
+  domain.meta.uid = domain_uid;
+  view.imex_node = std::make_shared<api::ImexNode>(node);
+  view.domain = std::make_shared<api::ImexDomain>(domain);
+  return view;
+}
+
+fabric::Desired Running() {
+  return DecideDesired(ViewOf({}), {}, "boot-1", std::nullopt);
+}
+
+TEST(DecideDesired, member_runs_with_the_whole_node_map) {
+  const auto desired = Running();
+  EXPECT_TRUE(desired.run);
+  EXPECT_TRUE(desired.idle);
+  EXPECT_EQ(desired.boot_id, "boot-1");
+  EXPECT_EQ(desired.domain, (fabric::DesiredDomain{kDomain, kDomainUid, 3, 24}));
+  EXPECT_THAT(desired.hosts, ElementsAre(fabric::DesiredHost{3, "10.0.0.1"}, fabric::DesiredHost{4, "10.0.0.2"}));
+  EXPECT_EQ(desired.config.wait_for_quorum, "NONE");
+}
+
+TEST(DecideDesired, members_without_a_proper_address_are_left_out) {
+  NodeView view = ViewOf({});
+  auto domain = DomainObject({});
+  domain.members[0].address = "";
+  domain.members[1].address = "evil\n10.0.0.9";
+  view.domain = std::make_shared<api::ImexDomain>(domain);
+  EXPECT_TRUE(DecideDesired(view, {}, "boot-1", std::nullopt).hosts.empty());
+}
+
+TEST(DecideDesired, node_without_a_domain_stops_even_with_a_channel_held) {
+  NodeView view = ViewOf({});
+  auto node = NodeObject();
+  node.domain.reset();
+  view.imex_node = std::make_shared<api::ImexNode>(node);
+  EXPECT_FALSE(DecideDesired(view, Holding(kDomainUid), "boot-1", Running()).run);
+}
+
+TEST(DecideDesired, held_channel_keeps_the_node_in_its_domain) {
+  const auto running = Running();
+  EXPECT_EQ(DecideDesired(MovedTo(kOtherUid), Holding(kDomainUid), "boot-1", running), running);
+}
+
+TEST(DecideDesired, idle_node_moves_to_its_new_domain) {
+  const auto desired = DecideDesired(MovedTo(kOtherUid), {}, "boot-1", Running());
+  EXPECT_EQ(desired.domain->uid, kOtherUid);
+  EXPECT_EQ(desired.domain->index, 5);
+}
+
+TEST(DecideDesired, held_channel_of_the_domain_forbids_restarts_for_a_new_config) {
+  EXPECT_FALSE(DecideDesired(ViewOf({}), Holding(kDomainUid), "boot-1", std::nullopt).idle);
+}
+
+TEST(DecideDesired, domain_that_is_not_read_yet_stops_nobody_who_serves_it) {
+  NodeView view = ViewOf({});
+  view.domain = nullptr;
+  EXPECT_EQ(DecideDesired(view, {}, "boot-1", Running()), Running());
+  EXPECT_FALSE(DecideDesired(view, {}, "boot-1", std::nullopt).run);
+}
+
+TEST(DecideDesired, rebuilt_domain_is_the_same_one_under_another_uid) {
+  NodeView view = ViewOf({});
+  auto node = NodeObject();
+  auto domain = DomainObject({});
+  node.domain->uid = domain.meta.uid = kOtherUid;
+  view.imex_node = std::make_shared<api::ImexNode>(node);
+  view.domain = std::make_shared<api::ImexDomain>(domain);
+  const auto desired = DecideDesired(view, Holding(kDomainUid), "boot-1", Running());
+  EXPECT_EQ(desired.domain, (fabric::DesiredDomain{kDomain, kOtherUid, 3, 24}));
+  EXPECT_FALSE(desired.idle);
+}
+
+TEST(DecideDesired, stopped_daemon_joins_no_other_domain_with_a_channel_held) {
+  fabric::Desired stopped;
+  stopped.boot_id = "boot-1";
+  stopped.idle = true;
+  EXPECT_FALSE(DecideDesired(MovedTo(kOtherUid), Holding(kDomainUid), "boot-1", stopped).run);
+}
+
+}  // namespace
+}  // namespace cd::plugin

@@ -1,0 +1,280 @@
+// The IMEXNode as the API sees it, and how many writes it costs.
+#include "src/plugin/node_reporter.h"
+
+#include <gmock/gmock.h>
+
+#include "src/plugin/node_watch.h"
+#include "src/plugin/prepare_fixture.h"
+
+namespace cd::plugin {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const api::OwnerReference kOwner{"v1", "Node", kNode, "66666666-6666-4666-8666-666666666666", false};
+
+fabric::FabricView ReadyFabric() {
+  return {api::FabricState::kReady, {kDomain}, "", "580.105.08"};
+}
+
+// One plugin instance: state, reporter, and the watch that feeds it.
+struct Instance {
+  Instance(ManualExecutor& executor, FakeApi& api, const std::filesystem::path& plugin_dir, const ClaimFiles& files)
+      : state(executor, plugin_dir, "boot-1", files),
+        reporter(executor, api, state, kNode, "boot-1"),
+        watch(executor, api, kNode, 1, [this] {
+          if (watch.Synced()) reporter.SetObserved(watch.view()->imex_node);
+        }) {
+    state.OnChange([this] { reporter.CheckpointChanged(); });
+    watch.Start();
+    reporter.SetFabric(ReadyFabric());
+  }
+  NodeState state;
+  NodeReporter reporter;
+  NodeWatch watch;
+};
+
+class NodeReporterTest : public ::testing::Test {
+ protected:
+  NodeReporterTest() { EXPECT_TRUE(files.MakeDirectories()); }
+  // `first` and `second` share one disk, as two instances do during a rolling update.
+  std::unique_ptr<Instance> Start() {
+    auto instance = std::make_unique<Instance>(executor, api, dir.path() / "plugin", files);
+    executor.RunPosted();
+    return instance;
+  }
+  void Hold(Instance& instance, int claim, int channel = 7, const char* compute_domain = kRedUid) {
+    instance.state.Transact(
+        [&](Checkpoint& checkpoint) {
+          ClaimEntry entry;
+          entry.claim = ClaimRef(claim);
+          entry.nonce = "n";
+          entry.grant = Grant{kDomain, kDomainUid, kDomain, channel, {"red-ns", "red", compute_domain}};
+          EXPECT_TRUE(Begin(checkpoint, entry, checkpoint.sequence, true));
+          EXPECT_TRUE(FindCompleted(checkpoint, entry.claim.uid) != nullptr || Complete(checkpoint, entry.claim.uid, "n"));
+          return Status{};
+        },
+        [](Status done) { EXPECT_TRUE(done); });
+    executor.RunPosted();
+  }
+  void Release(Instance& instance, int claim) {
+    instance.state.Transact(
+        [&](Checkpoint& checkpoint) {
+          Unprepare(checkpoint, ClaimUid(claim));
+          EndLingering(checkpoint, ClaimUid(claim));
+          return Status{};
+        },
+        [](Status done) { EXPECT_TRUE(done); });
+    executor.RunPosted();
+  }
+  api::ImexNode Stored() {
+    const auto* object = api.Find(api::kImexNodes, {"", kNode});
+    return object == nullptr ? api::ImexNode{} : api::DecodeImexNode(*object).value();
+  }
+  int Writes() { return api.Count("create imexnodes") + api.Count("patch imexnodes/status"); }
+
+  TempDir dir;
+  ManualExecutor executor;
+  FakeApi api{executor};
+  ClaimFiles files{PathsIn(dir)};
+  const api::NodeChannel red{kDomainUid, 7, kRedUid};
+};
+
+TEST_F(NodeReporterTest, missing_object_is_created_with_the_node_as_owner_and_reported) {
+  auto instance = Start();
+  instance->reporter.BecomePublisher(kOwner);
+  executor.RunPosted();
+  const auto node = Stored();
+  ASSERT_EQ(node.meta.owners.size(), 1u);
+  EXPECT_EQ(node.meta.owners[0].uid, kOwner.uid);
+  EXPECT_EQ(node.status.boot_id, "boot-1");
+  EXPECT_EQ(node.status.fabric, api::FabricState::kReady);
+  EXPECT_THAT(node.status.clique_ids, ElementsAre(kDomain));
+  EXPECT_EQ(Writes(), 2);
+  EXPECT_TRUE(instance->reporter.UpToDate());
+}
+
+TEST_F(NodeReporterTest, first_report_of_a_new_object_says_what_the_checkpoint_holds) {
+  auto instance = Start();
+  Hold(*instance, 1);
+  instance->reporter.BecomePublisher(kOwner);
+  executor.RunPosted();
+  EXPECT_THAT(Stored().status.channels, ElementsAre(red));
+  EXPECT_EQ(api.Count("patch imexnodes/status"), 1);
+}
+
+TEST_F(NodeReporterTest, nothing_is_written_before_the_fabric_was_read_and_by_nobody_but_the_publisher) {
+  NodeState state(executor, dir.path() / "plugin", "boot-1", files);
+  NodeReporter reporter(executor, api, state, kNode, "boot-1");
+  reporter.SetObserved(nullptr);
+  reporter.BecomePublisher(kOwner);
+  executor.RunPosted();
+  EXPECT_EQ(Writes(), 0);
+  auto second = Start();
+  EXPECT_EQ(Writes(), 0);
+}
+
+TEST_F(NodeReporterTest, further_claims_of_a_compute_domain_cost_no_write) {
+  auto instance = Start();
+  instance->reporter.BecomePublisher(kOwner);
+  executor.RunPosted();
+  Hold(*instance, 1);
+  const int writes = Writes();
+  Hold(*instance, 2);
+  Hold(*instance, 3);
+  Release(*instance, 1);
+  EXPECT_EQ(Writes(), writes);
+  Release(*instance, 2);
+  Release(*instance, 3);
+  EXPECT_EQ(Writes(), writes + 1);
+  EXPECT_THAT(Stored().status.channels, IsEmpty());
+}
+
+TEST_F(NodeReporterTest, changes_while_a_write_is_under_way_become_one_more_write) {
+  auto instance = Start();
+  instance->reporter.BecomePublisher(kOwner);
+  executor.RunPosted();
+  const int writes = Writes();
+  instance->reporter.SetDaemon({"10.0.0.1", "i1", kDomainUid, 3, api::DaemonState::kStarting, {}});
+  instance->reporter.SetDaemon({"10.0.0.1", "i1", kDomainUid, 3, api::DaemonState::kReady, {}});
+  instance->reporter.SetDaemon({"10.0.0.1", "i1", kDomainUid, 3, api::DaemonState::kReady, {4}});
+  executor.RunPosted();
+  EXPECT_EQ(Writes(), writes + 2);
+  EXPECT_THAT(Stored().status.daemon.connected, ElementsAre(4));
+}
+
+TEST_F(NodeReporterTest, channel_counts_as_reported_only_when_the_server_has_it) {
+  auto instance = Start();
+  instance->reporter.BecomePublisher(kOwner);
+  executor.RunPosted();
+  Hold(*instance, 1);
+  int answered = 0;
+  instance->reporter.EnsureReported(red, [&](Status s) { answered += s.has_value(); });
+  EXPECT_EQ(answered, 1);  // it was written above; no request now
+  const int calls = static_cast<int>(api.calls.size());
+  instance->reporter.EnsureReported(red, [&](Status s) { answered += s.has_value(); });
+  EXPECT_EQ(answered, 2);
+  EXPECT_EQ(static_cast<int>(api.calls.size()), calls);
+  instance->reporter.EnsureReported({kDomainUid, 9, kBlueUid}, [&](Status) { answered += 100; });
+  executor.RunPosted();
+  EXPECT_EQ(answered, 2);
+}
+
+TEST_F(NodeReporterTest, withdrawal_ends_only_after_the_server_heard_of_it) {
+  auto instance = Start();
+  instance->reporter.BecomePublisher(kOwner);
+  executor.RunPosted();
+  Hold(*instance, 1);
+  api.fault = [](const kube::ApiRequest& request) -> std::optional<Error> {
+    if (request.verb != kube::Verb::kPatch) return std::nullopt;
+    return Error{ErrorCode::kUnavailable, "down", std::nullopt};
+  };
+  Release(*instance, 1);
+  EXPECT_EQ(instance->state.last().withdrawing.size(), 1u);
+  executor.Advance(Duration(3'000));
+  EXPECT_EQ(instance->state.last().withdrawing.size(), 1u);
+  api.fault = nullptr;
+  executor.Advance(Duration(1'000));
+  EXPECT_THAT(instance->state.last().withdrawing, IsEmpty());
+  EXPECT_THAT(Stored().status.channels, IsEmpty());
+}
+
+TEST_F(NodeReporterTest, controllers_write_in_between_is_read_and_the_report_written_again) {
+  auto instance = Start();
+  instance->reporter.BecomePublisher(kOwner);
+  executor.RunPosted();
+  // The watch has not told of this yet when the next report is computed.
+  auto object = *api.Find(api::kImexNodes, {"", kNode});
+  object["spec"]["domain"] = {{"name", kDomain}, {"uid", kDomainUid}, {"index", 3}};
+  api.Put(api::kImexNodes, object);
+  instance->reporter.SetDaemon({"10.0.0.1", "i1", kDomainUid, 3, api::DaemonState::kReady, {}});
+  executor.RunPosted();
+  EXPECT_EQ(Stored().status.daemon.state, api::DaemonState::kReady);
+  ASSERT_TRUE(Stored().domain);
+  EXPECT_EQ(Stored().domain->index, 3);
+}
+
+TEST_F(NodeReporterTest, late_write_of_a_dead_instance_cannot_take_a_report_back) {
+  auto dead = Start();
+  dead->reporter.BecomePublisher(kOwner);
+  executor.RunPosted();
+  const std::string version = (*api.Find(api::kImexNodes, {"", kNode}))["metadata"]["resourceVersion"];
+  dead.reset();
+  auto alive = Start();
+  alive->reporter.BecomePublisher(kOwner);
+  executor.RunPosted();
+  Hold(*alive, 1);
+  ASSERT_THAT(Stored().status.channels, ElementsAre(red));
+  // What the dead one had on its way: a report without the channel, computed for the version it knew.
+  const nlohmann::json late{{"metadata", {{"resourceVersion", version}}}, {"status", {{"channels", nlohmann::json::array()}}}};
+  std::optional<Error> refused;
+  api.Call(kube::MergePatch(api::kImexNodes, {"", kNode}, late, "status"), [&](Result<nlohmann::json> answer) {
+    if (!answer) refused = answer.error();
+  });
+  executor.RunPosted();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->code, ErrorCode::kConflict);
+  EXPECT_THAT(Stored().status.channels, ElementsAre(red));
+}
+
+TEST_F(NodeReporterTest, deleted_object_is_created_and_reported_anew) {
+  auto instance = Start();
+  instance->reporter.BecomePublisher(kOwner);
+  executor.RunPosted();
+  Hold(*instance, 1);
+  api.Remove(api::kImexNodes, {"", kNode});
+  executor.RunPosted();
+  EXPECT_THAT(Stored().status.channels, ElementsAre(red));
+}
+
+TEST_F(NodeReporterTest, instance_that_does_not_publish_waits_for_the_other_and_asks_the_server) {
+  auto publisher = Start();
+  publisher->reporter.BecomePublisher(kOwner);
+  executor.RunPosted();
+  auto second = Start();
+  Hold(*second, 1);  // recorded by the second; the first has not looked yet
+  int answered = 0;
+  second->reporter.EnsureReported(red, [&](Status s) { answered += s.has_value(); });
+  executor.RunPosted();
+  EXPECT_EQ(answered, 0);
+  publisher->state.Refresh();  // its watch of the checkpoint's directory
+  executor.RunPosted();
+  EXPECT_EQ(answered, 1);
+  EXPECT_THAT(Stored().status.channels, ElementsAre(red));
+}
+
+TEST_F(NodeReporterTest, maintenance_is_acknowledged_when_no_channel_is_held_and_ended_by_its_removal) {
+  auto instance = Start();
+  instance->reporter.BecomePublisher(kOwner);
+  executor.RunPosted();
+  Hold(*instance, 1);
+  auto object = *api.Find(api::kImexNodes, {"", kNode});
+  object["spec"]["maintenance"] = "m1";
+  api.Put(api::kImexNodes, object);
+  executor.RunPosted();
+  EXPECT_EQ(Stored().status.maintenance_acknowledged, "");
+  Release(*instance, 1);
+  EXPECT_EQ(Stored().status.maintenance_acknowledged, "m1");
+  object = *api.Find(api::kImexNodes, {"", kNode});
+  object["spec"].erase("maintenance");
+  api.Put(api::kImexNodes, object);
+  executor.RunPosted();
+  EXPECT_EQ(Stored().status.maintenance_acknowledged, "");
+  EXPECT_EQ(instance->state.last().maintenance, "");
+}
+
+TEST_F(NodeReporterTest, server_that_keeps_something_else_is_not_written_to_without_pause) {
+  api.admit = [](nlohmann::json& object) {
+    if (object.contains("status")) object["status"].erase("driverVersion");
+  };
+  auto instance = Start();
+  instance->reporter.BecomePublisher(kOwner);
+  executor.RunPosted();
+  EXPECT_EQ(api.Count("patch imexnodes/status"), 1);
+  executor.Advance(Duration(3'000));
+  EXPECT_LE(api.Count("patch imexnodes/status"), 4);
+}
+
+}  // namespace
+}  // namespace cd::plugin
