@@ -13,6 +13,11 @@ using fabric::PeerStatus;
 // Before a report named the peer.
 constexpr char kUnknown[] = "UNKNOWN";
 
+// Of the same daemons and lines.
+bool SameMap(const fabric::DesiredDomain& a, const fabric::DesiredDomain& b) {
+  return a.name == b.name && a.index == b.index && a.slots == b.slots;
+}
+
 std::optional<SteadyTime> Earlier(std::optional<SteadyTime> a, std::optional<SteadyTime> b) {
   if (!a || !b) return a ? a : b;
   return std::min(*a, *b);
@@ -178,6 +183,9 @@ void Supervisor::Advance(SteadyTime now) {
 
 void Supervisor::AdvanceRunning(Running& running, SteadyTime now) {
   if (std::string why = ReasonToStop(running.setup); !why.empty()) return StopImex(std::move(why), now);
+  // A lost IMEXDomain that was made anew: the same daemons under another UID.
+  running.setup.domain.uid = desired_.domain->uid;
+  status_.domain_uid = running.setup.domain.uid;
   UpdateAddresses(running, now);
   if (running.answered && running.reconnect.TakeIfDue(now)) {
     actions_.push_back(SignalImex{SIGUSR1, "addresses of members changed or a member stays unconnected"});
@@ -212,8 +220,9 @@ std::string Supervisor::ReasonToStop(const ImexSetup& setup) const {
   if (stop_requested_) return "the daemon was asked to stop";
   const auto wanted = Wanted();
   if (!wanted) return desired_.run ? "no IMEX domain is assigned any more" : "it is not to run";
-  if (wanted->domain != setup.domain) return "domain, index or number of slots changed";
-  return *wanted != setup && desired_.idle ? "the configuration changed and no channel is held" : "";
+  if (!SameMap(wanted->domain, setup.domain)) return "domain, index or number of slots changed";
+  const bool same = wanted->config == setup.config && wanted->tls == setup.tls;
+  return !same && desired_.idle ? "the configuration changed and no channel is held" : "";
 }
 
 void Supervisor::Start(ImexSetup setup) {

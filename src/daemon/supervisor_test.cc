@@ -227,9 +227,18 @@ TEST_F(SupervisorTest, no_signal_before_nvidia_imex_answered_once) {
   EXPECT_THAT(Answer("READY"), Contains("usr1"));
 }
 
+TEST_F(SupervisorTest, a_rebuilt_domain_restarts_nothing) {
+  RunUntilReady(Wish());
+  Desired rebuilt = Wish();
+  rebuilt.domain->uid = "uid-2";
+  EXPECT_THAT(Do(DesiredRead{rebuilt}), ElementsAre("status READY"));
+  EXPECT_EQ(supervisor_.status().domain_uid, "uid-2");
+}
+
 TEST_F(SupervisorTest, another_domain_restarts) {
   RunUntilReady(Wish());
   Desired other = Wish();
+  other.domain->name = "clique.2";
   other.domain->uid = "uid-2";
   EXPECT_THAT(Do(DesiredRead{other}), ElementsAre("term", "status STOPPING"));
   EXPECT_THAT(Do(ImexExited{"exited with status 0"}), ElementsAre("start"));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <utility>
 
 #include "src/base/log.h"
@@ -17,9 +18,12 @@ bool IsAddress(const std::string& text) {
   return ::inet_pton(AF_INET, text.c_str(), parsed.data()) == 1 || ::inet_pton(AF_INET6, text.c_str(), parsed.data()) == 1;
 }
 
-bool HoldsChannelOf(const Checkpoint& checkpoint, const std::string& domain_uid) {
-  const auto held = HeldChannels(checkpoint);
-  return std::any_of(held.begin(), held.end(), [&](const api::NodeChannel& channel) { return channel.domain_uid == domain_uid; });
+// By the domain's name: a lost IMEXDomain comes back under the same name as another object, and its daemons are the same.
+bool HoldsChannel(const Checkpoint& checkpoint, const std::function<bool(const std::string& domain)>& of) {
+  return std::any_of(checkpoint.claims.begin(), checkpoint.claims.end(),
+                     [&](const auto& item) { return item.second.grant && of(item.second.grant->domain); }) ||
+         std::any_of(checkpoint.lingering.begin(), checkpoint.lingering.end(),
+                     [&](const auto& item) { return of(item.second.domain); });
 }
 
 fabric::DesiredConfig ConfigOf(const api::ImexConfig& config) {
@@ -41,17 +45,21 @@ fabric::Desired DecideDesired(const NodeView& view, const Checkpoint& checkpoint
   const api::DomainAssignment& assigned = *view.imex_node->domain;
 
   const bool running = current && current->run && current->domain;
-  // The node map cannot change under held channels: the daemon keeps running what it runs until they are given up.
-  const bool bound = running && current->domain->uid != assigned.uid && HoldsChannelOf(checkpoint, current->domain->uid);
+  const bool read = view.domain && view.domain->meta.uid == assigned.uid;
+  const bool in_place = running && current->domain->name == assigned.name && current->domain->index == assigned.index &&
+                        (!read || current->domain->slots == view.domain->node_slots);
+  // The node map cannot change under held channels: the daemon keeps running what it runs until they are given up, and one that
+  // does not run must not join another domain with them.
+  const auto own = [&](const std::string& domain) { return domain == current->domain->name; };
+  if (running && !in_place && HoldsChannel(checkpoint, own)) return *current;
+  if (HoldsChannel(checkpoint, [&](const std::string& domain) { return domain != assigned.name; })) return stopped;
   // The domain's object is read a moment after the assignment; a daemon that serves it already is not stopped for that.
-  const bool unread = !view.domain || view.domain->meta.uid != assigned.uid;
-  if (bound || (unread && running && current->domain->uid == assigned.uid)) return *current;
-  if (unread) return stopped;
+  if (!read) return in_place ? *current : stopped;
 
   fabric::Desired out;
   out.run = true;
   out.boot_id = boot_id;
-  out.idle = !HoldsChannelOf(checkpoint, assigned.uid);
+  out.idle = !HoldsChannel(checkpoint, [](const std::string&) { return true; });
   out.domain = fabric::DesiredDomain{assigned.name, assigned.uid, assigned.index, view.domain->node_slots};
   out.config = ConfigOf(view.domain->imex_config);
   for (const api::DomainMember& member : view.domain->members) {
