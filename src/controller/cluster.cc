@@ -35,6 +35,13 @@ Status Learn(World& world, const Result<json>& answer, Decode decode) {
   return {};
 }
 
+// The object a write was meant for is gone. The watch may never say so: one that came and went between a list and the watch after
+// it is known from the answer to its creation alone.
+template <typename T>
+void ForgetIfGone(World& world, const T& object, const Result<json>& answer) {
+  if (!answer && answer.error().code == ErrorCode::kNotFound) world.Remove(std::make_shared<const T>(object));
+}
+
 }  // namespace
 
 Result<domain::Liveness> Cluster::ReadLiveness(const ObjectRef& compute_domain) {
@@ -94,6 +101,7 @@ Status Cluster::Write(const ImexDomain& domain) {
   const bool create = domain.meta.resource_version.empty();
   const auto answer =
       CallAndWait(client_, create ? kube::Create(api::kImexDomains, "", object) : kube::Update(api::kImexDomains, object));
+  if (!create) ForgetIfGone(world_, domain, answer);
   return Learn<ImexDomain>(world_, answer, api::DecodeImexDomain);
 }
 
@@ -119,8 +127,9 @@ Status Cluster::WriteNodeSpec(const ImexNode& node, const std::optional<api::Dom
                       {"spec",
                        {{"domain", encoded["spec"].value("domain", json(nullptr))},
                         {"refusals", encoded["spec"].value("refusals", json(nullptr))}}}};
-  return Learn<ImexNode>(world_, CallAndWait(client_, kube::MergePatch(api::kImexNodes, node.meta.Key(), patch)),
-                         api::DecodeImexNode);
+  const auto answer = CallAndWait(client_, kube::MergePatch(api::kImexNodes, node.meta.Key(), patch));
+  ForgetIfGone(world_, node, answer);
+  return Learn<ImexNode>(world_, answer, api::DecodeImexNode);
 }
 
 Status Cluster::AddFinalizer(const api::ComputeDomain& cd) {
@@ -133,6 +142,7 @@ Status Cluster::AddFinalizer(const api::ComputeDomain& cd) {
     patch.push_back({{"op", "add"}, {"path", "/metadata/finalizers/-"}, {"value", api::kFinalizer}});
   }
   const auto answer = CallAndWait(client_, kube::JsonPatch(api::kComputeDomains, cd.meta.Key(), patch));
+  ForgetIfGone(world_, cd, answer);
   return Learn<api::ComputeDomain>(world_, answer, api::DecodeComputeDomain);
 }
 
@@ -157,6 +167,7 @@ Status Cluster::DeleteTemplate(const api::ObjectKey& key, const std::string& uid
 Status Cluster::WriteStatus(const api::ComputeDomain& cd, const api::ComputeDomainStatus& status) {
   const json patch = {{"metadata", {{"uid", cd.meta.uid}}}, {"status", api::EncodeComputeDomainStatus(status)}};
   const auto answer = CallAndWait(client_, kube::MergePatch(api::kComputeDomains, cd.meta.Key(), patch, "status"));
+  ForgetIfGone(world_, cd, answer);
   if (!answer && answer.error().code == ErrorCode::kNotFound) return {};
   return Learn<api::ComputeDomain>(world_, answer, api::DecodeComputeDomain);
 }
