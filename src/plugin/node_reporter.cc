@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "src/api/resource_version.h"
 #include "src/base/log.h"
@@ -33,8 +34,12 @@ void NodeReporter::BecomePublisher(const api::OwnerReference& owner) {
 void NodeReporter::SetObserved(std::shared_ptr<const api::ImexNode> node) {
   observed_any_ = true;
   if (node == nullptr) {
-    // Not while our own create is on its way: the watch is behind it.
-    if (!in_flight_) known_.reset();
+    // With a request of ours on its way the watch may be behind it, or ahead of its answer: only a read can tell.
+    if (in_flight_) {
+      absence_seen_ = true;
+    } else {
+      known_.reset();
+    }
   } else if (!known_ || node->meta.uid != known_->uid) {
     Learn(*node);
   } else if (!(api::VersionOrder(node->meta.resource_version, known_->resource_version) < 0)) {  // or unordered
@@ -118,6 +123,9 @@ void NodeReporter::Reread() {
 }
 
 void NodeReporter::OnAnswer(Result<api::ImexNode> answer, std::string_view what) {
+  const bool absence_seen = std::exchange(absence_seen_, false);
+  if (absence_seen && answer) return Reread();
+  if (absence_seen) known_.reset();
   in_flight_ = false;
   if (answer) {
     Learn(*answer);

@@ -69,8 +69,9 @@ class NodeReporter final : public ChannelReport {
   std::string wanted_maintenance_;
   std::optional<fabric::FabricView> fabric_;  // nothing is reported before the first reading
   api::NodeDaemon daemon_;
-  bool in_flight_ = false;  // publisher: one write or read at a time
-  bool asking_ = false;     // not the publisher
+  bool in_flight_ = false;     // publisher: one write or read at a time
+  bool absence_seen_ = false;  // the watch saw no IMEXNode meanwhile
+  bool asking_ = false;        // not the publisher
   bool ask_again_ = false;
   bool retry_armed_ = false;
   std::vector<std::pair<api::NodeChannel, std::function<void(Status)>>> waiting_;
