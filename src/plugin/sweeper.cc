@@ -37,6 +37,8 @@ void Sweeper::DropStale() {
         for (const auto& [uid, entry] : claims) {
           if (entry.phase == ClaimPhase::kStarted && now - entry.started > kStale) Rollback(checkpoint, uid, entry.nonce);
         }
+        // A process that died between the files of a claim and its checkpoint left some of them.
+        files_.RemoveStrays(checkpoint);
         return {};
       },
       [](const Status& result) {
