@@ -128,7 +128,8 @@ int Run(const Flags& flags, const sigset_t& signals) {
   auto plugin = cd::plugin::Plugin::Create(loop, client, *options);
   if (!plugin) return Fatal(plugin.error(), "cannot start");
   std::thread loop_thread([&loop] { loop.Run(); });
-  auto server = cd::plugin::DraServer::Start({cd::api::kDriverName, *sockets, cd::Duration(45'000)}, loop, (*plugin)->handler());
+  auto server = cd::plugin::DraServer::Start(
+      {cd::api::kDriverName, *sockets, cd::Duration(45'000), [&] { (*plugin)->OnRegistered(); }}, loop, (*plugin)->handler());
   if (!server) return EndLoop(loop, loop_thread, Fatal(server.error(), "cannot serve the kubelet"));
 
   // Both are made and ended on the loop.

@@ -20,7 +20,8 @@ constexpr Duration kHealthRepeat{10'000};  // the kubelet's own limit is 30 s
 
 class RegistrationService final : public pluginregistration::Registration::CallbackService {
  public:
-  RegistrationService(std::string driver, std::string endpoint) : driver_(std::move(driver)), endpoint_(std::move(endpoint)) {}
+  RegistrationService(std::string driver, std::string endpoint, std::function<void()> on_registered)
+      : driver_(std::move(driver)), endpoint_(std::move(endpoint)), on_registered_(std::move(on_registered)) {}
 
   grpc::ServerUnaryReactor* GetInfo(grpc::CallbackServerContext* context, const pluginregistration::InfoRequest*,
                                     pluginregistration::PluginInfo* info) override {
@@ -39,6 +40,7 @@ class RegistrationService final : public pluginregistration::Registration::Callb
     registered_ = status->plugin_registered();
     if (status->plugin_registered()) {
       LogInfo("registered with the kubelet", {{"driver", driver_}, {"endpoint", endpoint_}});
+      on_registered_();
       return Answer(context, grpc::Status::OK);
     }
     LogError("the kubelet refused the registration", {{"driver", driver_}, {"error", status->error()}});
@@ -56,6 +58,7 @@ class RegistrationService final : public pluginregistration::Registration::Callb
 
   const std::string driver_;
   const std::string endpoint_;
+  const std::function<void()> on_registered_;
   std::atomic<bool> registered_{false};
 };
 
@@ -85,7 +88,9 @@ class DraServer::Impl {
         executor_(executor),
         dra_(executor, handler),
         health_(executor.clock()),
-        registration_(options_.driver, options_.sockets.dra.string()) {}
+        registration_(options_.driver, options_.sockets.dra.string(), [this] {
+          if (options_.on_registered) executor_.Post(options_.on_registered);
+        }) {}
 
   Status Start() {
     auto dra = Listen(options_.sockets.dra, {&dra_, &health_});

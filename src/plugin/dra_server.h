@@ -58,6 +58,8 @@ struct DraServerOptions {
   SocketNames sockets;
   // Longest wait in Stop for calls in flight; more than the longest Prepare.
   Duration drain{15'000};
+  // Runs on the executor each time the kubelet took the plugin in; pods that come earlier wait a minute for their next try.
+  std::function<void()> on_registered = {};
 };
 
 class DraServer {

@@ -87,7 +87,9 @@ class DraServerTest : public ::testing::Test {
     return NameSockets("compute-domain.nvidia.com", uid, dir / "plugin", dir / "registry").value();
   }
   std::unique_ptr<DraServer> Start(const std::string& uid) {
-    return DraServer::Start({"compute-domain.nvidia.com", Sockets(uid), Duration(5'000)}, loop, driver).value();
+    return DraServer::Start({"compute-domain.nvidia.com", Sockets(uid), Duration(5'000), [this] { registered.set_value(); }},
+                            loop, driver)
+        .value();
   }
   static std::shared_ptr<grpc::Channel> Dial(const std::filesystem::path& socket) {
     return grpc::CreateChannel("unix:" + socket.string(), grpc::InsecureChannelCredentials());
@@ -106,6 +108,7 @@ class DraServerTest : public ::testing::Test {
   std::filesystem::path dir;
   EventLoop loop;
   FakeDriver driver;
+  std::promise<void> registered;
   std::thread thread;
   std::unique_ptr<DraServer> server;
 };
@@ -139,6 +142,7 @@ TEST_F(DraServerTest, registered_only_after_the_kubelet_said_so) {
   grpc::ClientContext context;
   EXPECT_TRUE(stub->NotifyRegistrationStatus(&context, status, &answer).ok());
   EXPECT_TRUE(server->Registered());
+  registered.get_future().wait();  // told on the executor, once
 }
 
 TEST_F(DraServerTest, every_claim_gets_its_devices_or_its_error) {
@@ -248,7 +252,7 @@ TEST_F(DraServerTest, health_stream_starts_with_the_whole_list_and_repeats_it_wh
 }
 
 TEST_F(DraServerTest, directory_that_is_missing_is_an_error_that_names_it) {
-  auto failed = DraServer::Start({"d", {"/nonexistent/dra.sock", "/nonexistent/reg.sock"}, Duration(100)}, loop, driver);
+  auto failed = DraServer::Start({"d", {"/nonexistent/dra.sock", "/nonexistent/reg.sock"}, Duration(100), {}}, loop, driver);
   ASSERT_FALSE(failed);
   EXPECT_THAT(failed.error().message, HasSubstr("/nonexistent/dra.sock"));
 }

@@ -121,11 +121,22 @@ void Plugin::BecomePublisher() {
   linger_.Start();
   sweeper_.Start();
   labels_.ReadNode([this](const api::OwnerReference& owner) {
+    owner_ = owner;
     reporter_.BecomePublisher(owner);
-    slices_.BecomePublisher(owner);
+    Offer();
   });
   OnView();
   SetLabels();
+}
+
+void Plugin::OnRegistered() {
+  if (std::exchange(registered_, true)) return;
+  Offer();
+  SetLabels();
+}
+
+void Plugin::Offer() {
+  if (registered_ && owner_) slices_.BecomePublisher(*owner_);
 }
 
 void Plugin::OnFabric(const fabric::FabricView& fabric) {
@@ -166,7 +177,7 @@ void Plugin::ReconcileDaemon() {
 
 // A node keeps its daemon while its fabric is forming anew, and while a channel is held.
 void Plugin::SetLabels() {
-  if (!publisher_ || !fabric_read_) return;
+  if (!publisher_ || !registered_ || !fabric_read_) return;
   const bool in_clique = fabric_.clique_ids.size() == 1;
   labels_.Set({OfferedClique(fabric_), in_clique || !HeldChannels(state_.last()).empty()});
 }

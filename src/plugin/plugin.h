@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,12 +49,16 @@ class Plugin {
   void Start(HealthHandler on_health);
 
   DraHandler& handler() { return driver_; }
+  // The kubelet took this instance in. Before that nothing is offered: a pod the scheduler sends here too early fails its first
+  // Prepare and is tried again only a minute later.
+  void OnRegistered();
   // One of the two instances has published what this node offers.
   bool Published() const { return slices_.Published(); }
 
  private:
   Plugin(EventLoop& loop, kube::ApiClient& client, PluginOptions options);
   Status Recover();
+  void Offer();
   void SeekPublisherLock();
   void BecomePublisher();
   void OnFabric(const fabric::FabricView& fabric);
@@ -78,6 +83,8 @@ class Plugin {
   Sweeper sweeper_;
   FileLock publisher_lock_;
   bool publisher_ = false;
+  bool registered_ = false;
+  std::optional<api::OwnerReference> owner_;  // the Node, once read by the publisher
   fabric::FabricView fabric_;
   bool fabric_read_ = false;
   HealthHandler on_health_;
