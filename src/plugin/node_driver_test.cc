@@ -264,6 +264,32 @@ TEST_F(NodeDriverTest, wait_without_a_lease_ends_after_ten_seconds_and_says_what
   EXPECT_EQ(executor.PendingTimers(), 0u);
 }
 
+TEST_F(NodeDriverTest, daemon_ready_at_the_last_moment_is_not_given_up_for_the_apis_answers) {
+  view.daemon.state = api::DaemonState::kStarting;
+  driver.SetView(std::make_shared<NodeView>(view));
+  report.answering = false;
+  Prepare(ClaimRef(1));
+  executor.Advance(kPrepareLimit - Duration(1));
+  view.daemon = ReadyDaemon();
+  driver.SetView(std::make_shared<NodeView>(view));
+  executor.Advance(Duration(1'000));
+  EXPECT_THAT(results, IsEmpty());
+  report.held.at(0)({});
+  executor.RunPosted();
+  EXPECT_EQ(Error(), "prepared");
+  EXPECT_EQ(executor.PendingTimers(), 0u);
+}
+
+TEST_F(NodeDriverTest, report_that_never_comes_ends_the_wait_after_the_overtime) {
+  report.answering = false;
+  Prepare(ClaimRef(1));
+  executor.Advance(kPrepareLimit + kOvertime - Duration(1));
+  EXPECT_THAT(results, IsEmpty());
+  executor.Advance(Duration(1));
+  EXPECT_THAT(Error(), HasSubstr("the API server does not answer"));
+  EXPECT_TRUE(Stored().claims.empty());
+}
+
 TEST_F(NodeDriverTest, lease_that_comes_while_waiting_is_taken) {
   SetDomain({});
   Prepare(ClaimRef(1));

@@ -166,6 +166,10 @@ void PrepareFlow::On(const event::CheckpointChanged&) {
 }
 
 void PrepareFlow::On(const event::TimerFired& e) {
+  if (e.timer == FlowTimer::kLimit && OnTheLastMile() && !overtime_) {
+    overtime_ = true;
+    return Do(action::StartTimer{FlowTimer::kLimit, kOvertime});
+  }
   if (e.timer == FlowTimer::kLimit) return FailWith(Wrong(ErrorCode::kDeadlineExceeded, WhatIsMissing()));
   if (e.timer == FlowTimer::kExplain) {
     if (const auto* waiting = std::get_if<AwaitingLease>(&state_)) Explain(*waiting);
@@ -208,6 +212,11 @@ void PrepareFlow::On(const event::ComputeDomainsListed& e) {
   if (found->meta.deleting) return FailWith(Wrong(ErrorCode::kFailedPrecondition, "ComputeDomain " + name + " is being deleted"));
 }
 
+bool PrepareFlow::OnTheLastMile() const {
+  return std::holds_alternative<Announcing>(state_) || std::holds_alternative<Checking>(state_) ||
+         std::holds_alternative<Committing>(state_);
+}
+
 std::string PrepareFlow::WhatIsMissing() const {
   const ClaimRequest* request = nullptr;
   if (const auto* waiting = std::get_if<AwaitingLease>(&state_)) request = &waiting->request;
@@ -225,7 +234,9 @@ std::string PrepareFlow::WhatIsMissing() const {
     return "not ready after 10 s: the end of the channel's last use is not reported to the API server yet; the pod is tried "
            "again";
   }
-  return "not ready after 10 s: the API server does not answer; the pod is tried again";
+  if (std::holds_alternative<Committing>(state_))
+    return "not ready in time: the node lock is held by another process; the pod is tried again";
+  return "not ready in time: the API server does not answer; the pod is tried again";
 }
 
 void PrepareFlow::On(const event::Cancelled& e) {

@@ -25,6 +25,8 @@ namespace cd::plugin {
 
 // A longer wait would outlive a deleted pod: the kubelet does not cancel.
 inline constexpr Duration kPrepareLimit{10'000};
+// Once nothing is waited for but the API's answers: failing now would cost the pod a minute.
+inline constexpr Duration kOvertime{3'000};
 // After that long without a lease it is worth a request to find out why.
 inline constexpr Duration kExplainAfter{2'000};
 inline constexpr Duration kReadRetry{500};
@@ -180,6 +182,7 @@ class PrepareFlow {
   void Explain(const AwaitingLease& waiting);
   void BeginNow(std::uint64_t sequence, ClaimRequest request, std::optional<Grant> grant, bool ready);
   void CommitWhenChecked();
+  bool OnTheLastMile() const;
   std::string WhatIsMissing() const;
   void FinishWith(const ClaimRequest& request);
   void FailWith(Error error);
@@ -191,6 +194,7 @@ class PrepareFlow {
   const Input input_;
   std::shared_ptr<const NodeView> view_;
   State state_;
+  bool overtime_ = false;
   std::vector<FlowAction> actions_;  // of the step under way
 };
 
