@@ -27,7 +27,8 @@ class Files final : public Disk {
  public:
   Result<std::string> Read(const fs::path& path, std::size_t max_bytes) override { return ReadSmallFile(path, max_bytes); }
   Status Replace(const fs::path& path, std::string_view content, mode_t mode) override {
-    return ReplaceFile(path, content, mode);
+    // Everything here is of one boot: checkpoint, markers and CDI specs of an earlier one are dropped unread.
+    return ReplaceFileUntilReboot(path, content, mode);
   }
   Status Remove(const fs::path& path) override { return RemoveFile(path); }
   Status MakeDirectories(const fs::path& path) override { return cd::MakeDirectories(path); }

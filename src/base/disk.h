@@ -19,7 +19,7 @@ class DiskLock {
   virtual ~DiskLock() = default;
 };
 
-// Each function does what its namesake in files.h does.
+// Each function does what its namesake in files.h does; Replace is ReplaceFileUntilReboot.
 class Disk {
  public:
   virtual ~Disk() = default;

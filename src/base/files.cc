@@ -69,11 +69,11 @@ class TemporaryFile {
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 
-  Status Write(std::string_view content, mode_t mode) {
+  Status Write(std::string_view content, mode_t mode, bool sync) {
     if (!fd_) return Fail(PathError(error_, "create", path_));
     if (auto written = WriteAll(fd_.get(), path_, content); !written) return written;
     if (::fchmod(fd_.get(), mode) != 0) return Fail(PathError(errno, "chmod", path_));
-    if (::fsync(fd_.get()) != 0) return Fail(PathError(errno, "fsync", path_));
+    if (sync && ::fsync(fd_.get()) != 0) return Fail(PathError(errno, "fsync", path_));
     return {};
   }
   Status RenameTo(const fs::path& target) {
@@ -111,9 +111,15 @@ Result<std::string> ReadKernelFile(const fs::path& path, std::size_t max_bytes) 
 
 Status ReplaceFile(const fs::path& path, std::string_view content, mode_t mode) {
   TemporaryFile file(path);
-  if (auto written = file.Write(content, mode); !written) return written;
+  if (auto written = file.Write(content, mode, true); !written) return written;
   if (auto renamed = file.RenameTo(path); !renamed) return renamed;
   return SyncDirectory(DirectoryOf(path));
+}
+
+Status ReplaceFileUntilReboot(const fs::path& path, std::string_view content, mode_t mode) {
+  TemporaryFile file(path);
+  if (auto written = file.Write(content, mode, false); !written) return written;
+  return file.RenameTo(path);
 }
 
 Status OverwriteFile(const fs::path& path, std::string_view content) {

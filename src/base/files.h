@@ -21,6 +21,9 @@ Result<std::string> ReadKernelFile(const std::filesystem::path& path, std::size_
 // Temporary file in the same directory, fsync, rename, fsync of the directory: after a crash the old or the new content stands,
 // whole.
 Status ReplaceFile(const std::filesystem::path& path, std::string_view content, mode_t mode = 0600);
+// The same without the syncs (each may take tens of milliseconds), for what means nothing after a reboot: a crash of the process
+// leaves the old or the new content, whole; a power cut may leave an empty file.
+Status ReplaceFileUntilReboot(const std::filesystem::path& path, std::string_view content, mode_t mode = 0600);
 // Rewrites in place without a new inode (for bind-mounted files such as /etc/hosts). Not crash-safe.
 Status OverwriteFile(const std::filesystem::path& path, std::string_view content);
 // A missing file is success.

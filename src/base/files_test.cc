@@ -28,11 +28,13 @@ ino_t Inode(const fs::path& path) {
 }
 
 TEST_F(Files, replaced_content_is_read_back_with_its_mode) {
-  ASSERT_TRUE(ReplaceFile(directory_ / "a", "one"));
-  ASSERT_TRUE(ReplaceFile(directory_ / "a", "two", 0644));
-  EXPECT_EQ(ReadSmallFile(directory_ / "a"), "two");
-  EXPECT_EQ(fs::status(directory_ / "a").permissions(), fs::perms(0644));
-  EXPECT_EQ(Entries(), 1U);  // no temporary file stays
+  for (const auto replace : {&ReplaceFile, &ReplaceFileUntilReboot}) {
+    ASSERT_TRUE(replace(directory_ / "a", "one", 0600));
+    ASSERT_TRUE(replace(directory_ / "a", "two", 0644));
+    EXPECT_EQ(ReadSmallFile(directory_ / "a"), "two");
+    EXPECT_EQ(fs::status(directory_ / "a").permissions(), fs::perms(0644));
+    EXPECT_EQ(Entries(), 1U);  // no temporary file stays
+  }
 }
 
 TEST_F(Files, replace_of_a_directory_fails_and_leaves_nothing) {
