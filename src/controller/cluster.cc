@@ -85,6 +85,17 @@ Result<bool> Cluster::NodeExists(const std::string& name) {
   return Fail(Annotate(answer.error(), "read Node " + name));
 }
 
+Result<bool> Cluster::IsNewest(const std::string& imex_domain, const std::string& version) {
+  const auto answer = CallAndWait(client_, kube::Get(api::kImexDomains, {"", imex_domain}));
+  if (!answer) {
+    if (answer.error().code == ErrorCode::kNotFound) return version.empty();
+    return Fail(Annotate(answer.error(), "read IMEXDomain " + imex_domain));
+  }
+  const auto meta = api::DecodeMeta(*answer);
+  if (!meta) return Fail(meta.error());
+  return meta->resource_version == version;
+}
+
 Result<std::optional<ObjectMeta>> Cluster::ReadTemplate(const api::ObjectKey& key) {
   const auto answer = CallAndWait(client_, kube::Get(api::kResourceClaimTemplates, key));
   if (!answer) {
@@ -117,16 +128,17 @@ Status Cluster::Remove(const ImexDomain& domain) {
 }
 
 Status Cluster::WriteNodeSpec(const ImexNode& node, const std::optional<api::DomainAssignment>& domain,
-                              const std::vector<api::Refusal>& refusals) {
+                              const std::vector<api::Refusal>& refusals, bool version) {
   ImexNode wanted = node;
   wanted.domain = domain;
   wanted.refusals = refusals;
   const json encoded = api::EncodeImexNode(wanted);
-  // The plugin writes status all the time, so no version is demanded; nobody else writes spec.
-  const json patch = {{"metadata", {{"uid", node.meta.uid}}},
-                      {"spec",
-                       {{"domain", encoded["spec"].value("domain", json(nullptr))},
-                        {"refusals", encoded["spec"].value("refusals", json(nullptr))}}}};
+  // The plugin writes status all the time, so a version is demanded only where a stale view would do harm.
+  json patch = {{"metadata", {{"uid", node.meta.uid}}},
+                {"spec",
+                 {{"domain", encoded["spec"].value("domain", json(nullptr))},
+                  {"refusals", encoded["spec"].value("refusals", json(nullptr))}}}};
+  if (version) patch["metadata"]["resourceVersion"] = node.meta.resource_version;
   const auto answer = CallAndWait(client_, kube::MergePatch(api::kImexNodes, node.meta.Key(), patch));
   ForgetIfGone(world_, node, answer);
   return Learn<ImexNode>(world_, answer, api::DecodeImexNode);
@@ -165,7 +177,9 @@ Status Cluster::DeleteTemplate(const api::ObjectKey& key, const std::string& uid
 }
 
 Status Cluster::WriteStatus(const api::ComputeDomain& cd, const api::ComputeDomainStatus& status) {
-  const json patch = {{"metadata", {{"uid", cd.meta.uid}}}, {"status", api::EncodeComputeDomainStatus(status)}};
+  // The server compares the version here, but no UID: another ComputeDomain of that name would get this one's status.
+  const json patch = {{"metadata", {{"resourceVersion", cd.meta.resource_version}}},
+                      {"status", api::EncodeComputeDomainStatus(status)}};
   const auto answer = CallAndWait(client_, kube::MergePatch(api::kComputeDomains, cd.meta.Key(), patch, "status"));
   ForgetIfGone(world_, cd, answer);
   if (!answer && answer.error().code == ErrorCode::kNotFound) return {};
@@ -175,8 +189,9 @@ Status Cluster::WriteStatus(const api::ComputeDomain& cd, const api::ComputeDoma
 Status Cluster::Wake(const ObjectRef& pod, const std::string& now) {
   const json patch = {{"metadata", {{"uid", pod.uid}, {"annotations", {{api::kWakeAnnotation, now}}}}}};
   const auto answer = CallAndWait(client_, kube::MergePatch(api::kPods, {pod.ns, pod.name}, patch));
-  // A conflict is another pod under the name of one that is gone.
-  if (!answer && answer.error().code == ErrorCode::kConflict) return {};
+  // Another UID cannot be set: that is another pod under the name of one that is gone.
+  const auto another = [](ErrorCode code) { return code == ErrorCode::kConflict || code == ErrorCode::kInvalidArgument; };
+  if (!answer && another(answer.error().code)) return {};
   return IgnoreNotFound(answer);
 }
 

@@ -22,14 +22,17 @@ class Cluster {
   // Quorum list of all IMEXNodes, sorted by name. An undecodable one is an error: it might hold a channel.
   Result<domain::Nodes> ListNodes();
   Result<bool> NodeExists(const std::string& name);
+  // Live: the IMEXDomain of that name has this version; empty: there is none.
+  Result<bool> IsNewest(const std::string& imex_domain, const std::string& version);
   // nullopt: there is none.
   Result<std::optional<api::ObjectMeta>> ReadTemplate(const api::ObjectKey& key);
 
   // Creates a domain without resourceVersion, else updates it with that precondition.
   Status Write(const api::ImexDomain& domain);
   Status Remove(const api::ImexDomain& domain);
+  // `version`: the IMEXNode must still be the one that was decided from.
   Status WriteNodeSpec(const api::ImexNode& node, const std::optional<api::DomainAssignment>& domain,
-                       const std::vector<api::Refusal>& refusals);
+                       const std::vector<api::Refusal>& refusals, bool version);
   Status AddFinalizer(const api::ComputeDomain& cd);
   Status RemoveFinalizer(const api::ObjectMeta& meta, const api::ResourceType& type);
   // kAlreadyExists: somebody has a template of that name.

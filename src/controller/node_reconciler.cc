@@ -20,10 +20,26 @@ Status NodeReconciler::Reconcile(const std::string& name) {
   }
 }
 
+// A place given or taken by an old view of the IMEXDomain would start a second daemon on an index, or stop one under its
+// workloads. With the version as precondition of the write: whoever changes a node's membership afterwards writes its IMEXNode as
+// well.
+Status NodeReconciler::RefuseIfStale(const NodeSnapshot& snapshot) {
+  if (!snapshot.clique) return {};
+  const auto& domain = snapshot.clique->domain;
+  const auto newest = cluster_.IsNewest(snapshot.clique->name, domain ? domain->meta.resource_version : "");
+  if (!newest) return Fail(newest.error());
+  if (!*newest) return Fail(ErrorCode::kConflict, "IMEXDomain " + snapshot.clique->name + " has changed since it was read");
+  return {};
+}
+
 Status NodeReconciler::Act(const NodeSnapshot& snapshot, const NodeDecision& decision) {
   const std::string& name = snapshot.node->meta.name;
   if (decision.write) {
-    if (auto ok = cluster_.WriteNodeSpec(*snapshot.node, decision.domain, decision.refusals); !ok) {
+    const bool moves = decision.domain != snapshot.node->domain;
+    if (moves) {
+      if (auto ok = RefuseIfStale(snapshot); !ok) return ok;
+    }
+    if (auto ok = cluster_.WriteNodeSpec(*snapshot.node, decision.domain, decision.refusals, moves); !ok) {
       return Fail(Annotate(ok.error(), "write spec of IMEXNode"));
     }
     LogInfo("node is told its place", {{"node", name},

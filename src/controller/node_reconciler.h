@@ -16,6 +16,7 @@ class NodeReconciler {
   Status Reconcile(const std::string& name);
 
  private:
+  Status RefuseIfStale(const NodeSnapshot& snapshot);
   Status Act(const NodeSnapshot& snapshot, const NodeDecision& decision);
 
   World& world_;

@@ -26,13 +26,24 @@ api::ObjectRef Resolve(const std::string& uid, const std::vector<api::ObjectRef>
   return it == known.end() ? api::ObjectRef{"", "", uid} : *it;
 }
 
-void RebuildMember(ImexDomain& domain, const ImexNode& node) {
-  if (!node.domain || node.domain->name != domain.meta.name) return;
-  const int index = node.domain->index;
-  const bool taken =
-      std::any_of(domain.members.begin(), domain.members.end(), [&](const DomainMember& m) { return m.index == index; });
+void AddMember(ImexDomain& domain, const ImexNode& node, int index) {
+  const bool taken = std::any_of(domain.members.begin(), domain.members.end(),
+                                 [&](const DomainMember& m) { return m.index == index || m.node == node.meta.name; });
   if (taken || index < 0 || index >= domain.node_slots) return;
   domain.members.push_back({index, node.meta.name, node.status.daemon.address, node.status.boot_id});
+}
+
+// A daemon that runs keeps its line of the node map, also where the assignment it once had is gone.
+void RebuildMembers(ImexDomain& domain, const Clique& clique, const Nodes& looked) {
+  for (const NodePtr& node : looked) {
+    const api::NodeDaemon& daemon = node->status.daemon;
+    const bool elsewhere = daemon.domain_uid.empty() || clique.other_domains.contains(daemon.domain_uid);
+    if (daemon.state != api::DaemonState::kAbsent && !elsewhere && ReportsClique(clique, *node))
+      AddMember(domain, *node, daemon.index);
+  }
+  for (const NodePtr& node : looked) {
+    if (node->domain && node->domain->name == domain.meta.name) AddMember(domain, *node, node->domain->index);
+  }
 }
 
 }  // namespace
@@ -84,8 +95,8 @@ ImexDomain Rebuild(const std::string& name, const Clique& clique, const Nodes& l
   domain.meta.name = name;
   domain.meta.finalizers = {api::kFinalizer};
   domain.clique_id = name;
+  RebuildMembers(domain, clique, looked);
   for (const NodePtr& node : looked) {
-    RebuildMember(domain, *node);
     for (const NodeChannel& entry : node->status.channels) {
       if (entry.channel < kFirstChannel || !HeldHere(clique, *node, entry) || HasLease(domain, entry.channel)) continue;
       // One ComputeDomain on two numbers breaks R1 already: the second one may only be drained.

@@ -29,8 +29,9 @@ bool WorthLooking(const Clique& clique);
 std::vector<int> FreeableChannels(const Clique& clique, const Nodes& looked);
 void FreeChannels(api::ImexDomain& domain, const std::vector<int>& channels);
 
-// A domain that was lost, or the first one of a clique: members and leases as all nodes' reports and assignments say. Leases are
-// Active; the caller drains those whose ComputeDomain is gone before it writes. `known` resolves UIDs to names.
+// A domain that was lost, or the first one of a clique: members as daemons that run and then assignments say, leases as all
+// nodes' reports do. Leases are Active; the caller drains those whose ComputeDomain is gone before it writes. `known` resolves
+// UIDs to names.
 api::ImexDomain Rebuild(const std::string& name, const Clique& clique, const Nodes& looked,
                         const std::vector<api::ObjectRef>& known);
 

@@ -120,6 +120,17 @@ TEST(RebuildTest, members_keep_their_indexes_and_owners_their_channels) {
   EXPECT_EQ(domain.next_channel, 6);
 }
 
+TEST(RebuildTest, a_running_daemon_keeps_its_index_whatever_is_assigned) {
+  Clique clique;
+  clique.name = kClique;
+  api::ImexNode unassigned = Assigned("b", 2);
+  unassigned.domain.reset();
+  api::ImexNode stopped = Assigned("a", 2);
+  stopped.status.daemon = {};
+  const auto domain = Rebuild(kClique, clique, All({stopped, unassigned}), {});
+  EXPECT_EQ(domain.members, (std::vector<api::DomainMember>{Member(2, "b")}));
+}
+
 TEST(RebuildTest, unknown_owner_keeps_the_number_reserved) {
   Clique clique;
   clique.name = kClique;
