@@ -126,7 +126,8 @@ TEST_F(InformerOfConfigMaps, converges_within_seconds_after_the_server_was_away)
   Put("b", "2");
   EXPECT_TRUE(SeesEventually({{"a", "1"}, {"b", "2"}})) << json(Seen());
   EXPECT_LT(SystemClock().Now() - back, std::chrono::seconds(10));
-  EXPECT_EQ(counter_.calls, 1) << "a restart of the server costs no list";
+  // A server that starts anew remembers nothing older than its own start: one list if anybody wrote since the last event.
+  EXPECT_LE(counter_.calls, 2) << "a restart of the server costs one list at most";
 }
 
 TEST_F(InformerOfConfigMaps, converges_after_the_server_forgot_what_happened) {

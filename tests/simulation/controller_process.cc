@@ -1,5 +1,6 @@
 #include "tests/simulation/controller_process.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -63,7 +64,11 @@ void ControllerProcess::InstallBugs() {
     const bool look = request.verb == Verb::kList && plural == api::kImexNodes.plural && request.query.empty();
     if (look && context_.Has(Bug::kStaleLook)) return context_.server.OlderList(request, context_.dice.Below(8));
     if (look && context_.Has(Bug::kBlindRebuild)) {
-      const bool lost = context_.server.Objects(api::kImexDomains).empty();
+      const auto& nodes = context_.server.Objects(api::kImexNodes);
+      const bool lost = std::any_of(nodes.begin(), nodes.end(), [this](const auto& item) {
+        const std::string domain = item.second->value("/spec/domain/name"_json_pointer, "");
+        return !domain.empty() && context_.server.Find(api::kImexDomains, {"", domain}) == nullptr;
+      });
       if (!lost) return std::nullopt;
       json list = context_.server.OlderList(request, 0);
       for (json& item : list["items"]) {

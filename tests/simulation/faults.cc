@@ -127,13 +127,16 @@ void Simulation::AddFaults() {
        [this] {
          const auto& domains = context_.server.Objects(api::kImexDomains);
          if (domains.empty()) return false;
+         if (!AllReported()) return false;
          auto it = domains.begin();
          std::advance(it, context_.dice.Below(domains.size()));
+         lost_domains_.insert(it->first.name);
          context_.server.Erase(api::kImexDomains, api::ObjectKey(it->first));
          return true;
        }},
       {"IMEXNode deleted by hand", 1,
        [this] {
+         if (RebuildPending()) return false;
          context_.server.Erase(api::kImexNodes, {"", AnyNode().Name()});
          return true;
        }},
@@ -175,10 +178,24 @@ void Simulation::AddFaults() {
   }
 }
 
+// An IMEXDomain and the IMEXNode of a member are not lost together: nothing would be left that says what the node holds.
+bool Simulation::AllReported() {
+  if (!deleted_nodes_.empty()) return false;
+  return std::all_of(nodes_.begin(), nodes_.end(), [this](const auto& node) {
+    const ObjectPtr object = context_.server.Find(api::kImexNodes, {"", node->Name()});
+    return object != nullptr && !object->value("/status/bootID"_json_pointer, "").empty();
+  });
+}
+
+bool Simulation::RebuildPending() const {
+  return !lost_domains_.empty();
+}
+
 // With the machine: it is off before its Node counts as absent for 15 minutes, or the Node is back before that. What runs on
 // after that is beyond what any API object can tell.
 bool Simulation::DeleteNode() {
   Node& node = AnyNode();
+  if (RebuildPending()) return false;
   if (deleted_nodes_.size() + 1 >= nodes_.size() || !deleted_nodes_.insert(node.Name()).second) return false;
   context_.trace.Add("user", "deletes Node", node.Name());
   context_.server.Erase(api::kNodes, {"", node.Name()});
@@ -214,6 +231,7 @@ void Simulation::Heal() {
   action_rate_ = 0;
   context_.network.faults = {};
   context_.network.outage = false;
+  context_.network.slow_messages = 0;
   context_.slow_disk = 0;
   while (controllers_.size() > 1) controllers_.erase(controllers_.begin());
   if (controllers_.empty()) controllers_.push_back(std::make_unique<ControllerProcess>(context_));

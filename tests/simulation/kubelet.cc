@@ -151,6 +151,7 @@ void Node::CallPrepare(PodWork& work) {
   work.phase = Phase::kPreparing;
   work.call = context_.next_call++;
   unprepared_.erase(work.claim.uid);
+  unpreparing_.erase(work.claim.uid);
   context_.trace.Add(name_, "kubelet calls Prepare of " + plugin->name(), work.pod.name + " " + work.claim.uid);
   const auto uid = work.pod.uid;
   const auto call = work.call;
@@ -253,6 +254,7 @@ void Node::CallUnprepare(PodWork& work) {
   }
   work.phase = Phase::kCalled;
   work.call = context_.next_call++;
+  unpreparing_.insert(work.claim.uid);
   context_.trace.Add(name_, "kubelet calls Unprepare of " + plugin->name(), work.pod.name + " " + work.claim.uid);
   plugin->Unprepare(work.claim,
                     [this, uid = work.pod.uid, call = work.call](const Status& result) { Unprepared(uid, call, result); });
@@ -263,7 +265,7 @@ void Node::Unprepared(const std::string& pod_uid, plugin::CallId call, const Sta
   if (it == pods_.end() || it->second.call != call || it->second.phase != Phase::kCalled) return;
   if (result) {
     context_.trace.Add(name_, "claim is unprepared", it->second.claim.uid);
-    unprepared_.insert(it->second.claim.uid);
+    if (unpreparing_.erase(it->second.claim.uid) > 0) unprepared_.insert(it->second.claim.uid);
     return Finish(pod_uid);
   }
   it->second.phase = Phase::kUnpreparing;

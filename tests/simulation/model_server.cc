@@ -118,7 +118,8 @@ Result<json> ModelServer::Handle(const ApiRequest& request) {
 Result<json> ModelServer::Create(const ApiRequest& request, Collection& collection) {
   json object = json::parse(request.body);
   if (!Text(object, "resourceVersion").empty()) {
-    return Fail(ErrorCode::kInvalidArgument, "resourceVersion should not be set on objects to be created");
+    // Status 500, of all things.
+    return Fail(ErrorCode::kUnavailable, "resourceVersion should not be set on objects to be created");
   }
   const ObjectKey key{request.type.namespaced ? request.key.ns : "", Text(object, "name")};
   if (key.name.empty()) return Fail(ErrorCode::kInvalidArgument, "metadata.name: required");
@@ -166,14 +167,17 @@ Result<json> ModelServer::Patch(const ApiRequest& request, Collection& collectio
   } else {
     wanted.merge_patch(body);
   }
-  if (Text(wanted, "uid") != Text(present, "uid")) return OldVersion(request);
   if (Text(wanted, "resourceVersion") != Text(present, "resourceVersion")) return OldVersion(request);
+  // Nobody compares the UID of a status.
+  if (request.subresource.empty() && Text(wanted, "uid") != Text(present, "uid")) {
+    return Fail(ErrorCode::kInvalidArgument, request.key.name + " is invalid: metadata.uid: field is immutable");
+  }
   return Change(request, collection, present, std::move(wanted));
 }
 
 Result<json> ModelServer::Change(const ApiRequest& request, Collection& collection, const json& present, json wanted) {
   if (request.subresource == "status") {
-    json only = present;
+    json only = present;  // the real server takes no metadata from a status either
     if (wanted.contains("status")) {
       only["status"] = std::move(wanted["status"]);
     } else {
@@ -188,15 +192,15 @@ Result<json> ModelServer::Change(const ApiRequest& request, Collection& collecti
     KeepServersFields(present, wanted);
   }
   DropNulls(wanted);
+  if (!HasFinalizers(wanted)) wanted["metadata"].erase("finalizers");
   if (admit) admit(request.type.plural, wanted, false);
   if (wanted == present) return present;
   if (wanted.value("spec", json()) != present.value("spec", json())) {
     wanted["metadata"]["generation"] = present["metadata"].value("generation", 0) + 1;
   }
   if (wanted["metadata"].contains("deletionTimestamp") && !HasFinalizers(wanted)) {
-    json last = wanted;
-    Remove(request.type.plural, collection, request.key, std::move(wanted));
-    return last;
+    Remove(request.type.plural, collection, request.key, present);  // watches are told what was stored before
+    return wanted;
   }
   return Store(request.type.plural, collection, request.key, std::move(wanted));
 }

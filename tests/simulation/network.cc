@@ -44,6 +44,7 @@ void Client::Call(kube::ApiRequest request, Callback done) {
   message.client = this;
   message.sender = owner_;
   message.deadline = network_.clock_.Now() + request.timeout;
+  if (network_.dice_.PerMille(network_.slow_messages)) message.speed = 8;
   message.request = std::move(request);
   if (!blocking || Fiber::Current() == nullptr) {
     message.done = std::move(done);
@@ -131,7 +132,7 @@ void Network::Step(std::list<Message>::iterator message) {
   if (late) {
     // The client gives up; what it sent may still be executed some day.
     if (trace_.on()) trace_.Add(message->sender, "gives up waiting for " + kube::Describe(message->request));
-    Message ghost{nullptr, message->sender, message->request, nullptr, std::nullopt, message->deadline, 0};
+    Message ghost{nullptr, message->sender, message->request, nullptr, std::nullopt, message->deadline, 0, 64};
     if (dice_.PerMille(300)) messages_.push_back(std::move(ghost));
     message->answer = Fail(ErrorCode::kDeadlineExceeded, "no answer in time");
   } else if (!message->answer) {

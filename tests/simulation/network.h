@@ -34,6 +34,7 @@ struct Message {
   std::optional<Result<nlohmann::json>> answer;
   SteadyTime deadline;
   int tries = 0;
+  unsigned speed = 1024;  // weight in the scheduler's draw
 };
 
 struct Watch {
@@ -57,6 +58,7 @@ class Network {
 
   NetworkFaults faults;
   bool outage = false;
+  unsigned slow_messages = 0;  // per mille
 
   std::list<Message>& messages() { return messages_; }
   std::list<std::shared_ptr<Watch>>& watches() { return watches_; }

@@ -108,8 +108,13 @@ bool Node::DaemonHasWork() const {
 
 void Node::StepDaemon() {
   const bool wanted = desired_->run && desired_->domain && desired_->boot_id == BootId();
-  if (daemon_.running && (!wanted || *desired_->domain != daemon_.domain)) {
+  const auto same_map = [](const fabric::DesiredDomain& a, const fabric::DesiredDomain& b) {
+    return a.name == b.name && a.index == b.index && a.slots == b.slots;
+  };
+  if (daemon_.running && (!wanted || !same_map(*desired_->domain, daemon_.domain))) {
     StopImex("as it was told");
+  } else if (daemon_.running && *desired_->domain != daemon_.domain) {
+    daemon_.domain = *desired_->domain;  // rebuilt: another UID of the same
   } else if (daemon_.running) {
     daemon_.ready = true;
     context_.trace.Add(name_, "daemon is READY");
@@ -125,8 +130,15 @@ void Node::StepDaemon() {
 }
 
 void Node::StopImex(const char* why) {
+  for (const auto& [pid, container] : containers_) {
+    const bool crash = why == std::string_view("crash");
+    if (!crash && desired_->run)
+      context_.Violate("R4", "nvidia-imex of " + name_ + " is restarted under process " + std::to_string(pid));
+  }
   daemon_.running = false;
   daemon_.ready = false;
+  daemon_.instance.clear();
+  daemon_.domain = {};
   context_.holders_changed = true;
   context_.trace.Add(name_, "nvidia-imex ends", why);
 }

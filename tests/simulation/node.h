@@ -143,6 +143,7 @@ class Node final : public PluginHost {
   Daemon daemon_;
   std::map<pid_t, Container> containers_;
   std::map<std::string, PodWork> pods_;  // by UID
+  std::set<std::string> unpreparing_;    // claims for which no Prepare was called after the Unprepare under way
   std::set<std::string> unprepared_;     // claims for which no Prepare was called after a successful Unprepare
   std::vector<std::unique_ptr<PluginProcess>> plugins_;
 };

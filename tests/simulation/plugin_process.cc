@@ -118,7 +118,8 @@ struct PluginProcess::Core {
 
   // As DaemonLink does.
   void TellDaemon() {
-    if (!publisher) return;
+    // Before the assignment was read nothing is known of it, and a daemon may be running.
+    if (!publisher || !watch.Synced()) return;
     const plugin::Checkpoint none;
     const plugin::Checkpoint& checkpoint = context.Has(Bug::kSwitchUnderChannels) ? none : state.last();
     fabric::Desired desired = plugin::DecideDesired(*watch.view(), checkpoint, boot_id, written);

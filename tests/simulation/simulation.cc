@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
 namespace cd::simulation {
@@ -50,9 +52,43 @@ Simulation::Simulation(const Options& options) : options_(options), context_(opt
   SetUp();
   AddUserActions();
   AddFaults();
+  ChooseTheme();
+}
+
+// What most runs hardly ever show, some show all the time.
+void Simulation::ChooseTheme() {
+  Dice& dice = context_.dice;
   const unsigned kRates[] = {0, 3, 10, 30};
-  fault_rate_ = kRates[context_.dice.Below(4)];
-  action_rate_ = 10 + static_cast<unsigned>(context_.dice.Below(30));
+  fault_rate_ = kRates[dice.Below(4)];
+  action_rate_ = 10 + static_cast<unsigned>(dice.Below(30));
+  context_.network.slow_messages = dice.PerMille(500) ? 0 : 150;
+  const auto stress = [this](std::initializer_list<std::string_view> names) {
+    fault_rate_ = 30;
+    for (Fault& fault : faults_) {
+      if (std::find(names.begin(), names.end(), fault.name) != names.end()) fault.weight = 30;
+    }
+  };
+  switch (dice.Below(6)) {
+    case 0:
+      action_rate_ = 80;
+      context_.network.slow_messages = 200;
+      break;
+    case 1:
+      context_.slow_disk = 300;
+      stress({"rolling update", "kubelet restart", "plugin crash", "slow disks"});
+      break;
+    case 2:
+      stress({"IMEXDomain lost", "IMEXNode deleted by hand", "second leader", "controller crash"});
+      break;
+    case 3:
+      stress({"Node deleted", "reboot", "clique change", "IMEXNode deleted by hand", "sick fabric"});
+      break;
+    case 4:
+      stress({"bad network", "second leader", "history is compacted", "everybody stalls", "API outage"});
+      break;
+    default:
+      break;
+  }
 }
 
 Simulation::~Simulation() = default;
@@ -134,7 +170,7 @@ bool Simulation::DrawStep() {
   for (auto it = context_.network.messages().begin(); it != context_.network.messages().end(); ++it) {
     if (!context_.network.Ready(*it)) continue;
     messages.push_back(it);
-    add(it->client == nullptr ? 64 : it->client->speed, 4, messages.size() - 1, nullptr);
+    add(it->speed, 4, messages.size() - 1, nullptr);
   }
   for (const auto& watch : context_.network.watches()) {
     if (context_.network.Ready(*watch)) add(watch->speed, 5, 0, watch.get());

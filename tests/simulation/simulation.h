@@ -52,6 +52,7 @@ class Simulation {
   };
 
   // ---- the scheduler (simulation.cc)
+  void ChooseTheme();
   void Step();
   bool DrawStep();
   void AdvanceTime();
@@ -79,6 +80,8 @@ class Simulation {
   void AddFaults();
   void Heal();
   bool DeleteNode();
+  bool AllReported();
+  bool RebuildPending() const;
   void ReturnNode(Node& node);
   Node& AnyNode() { return *context_.dice.Pick(nodes_); }
   void Later(Duration low, Duration high, std::function<void()> task);
@@ -100,6 +103,7 @@ class Simulation {
   std::vector<Workload> workloads_;  // pods as the API knows, or knew a moment ago
   std::vector<std::string> cliques_;
   std::set<std::string> deleted_nodes_;  // Node objects that are absent
+  std::set<std::string> lost_domains_;   // IMEXDomains that were lost and not made anew yet
   bool calm_ = false;                    // faults have ended
   unsigned action_rate_ = 20;            // per mille of steps
   unsigned fault_rate_ = 8;

@@ -65,7 +65,9 @@ void Simulation::SetUp() {
     spec["nextChannel"] = (spec.value("nextChannel", 1) - 1) % wrap_ + 1;
   };
   context_.server.on_change = [this](const std::string& plural, const HistoryEvent& event) {
-    if (plural == api::kImexDomains.plural && event.type != std::string_view("DELETED")) CheckDomainObject(*event.object);
+    if (plural != api::kImexDomains.plural) return;
+    if (event.type == std::string_view("ADDED")) lost_domains_.erase(event.key.name);
+    if (event.type != std::string_view("DELETED")) CheckDomainObject(*event.object);
   };
   for (std::size_t i = 0; i < nodes; ++i) {
     const std::string name = "node-" + std::to_string(i + 1);
@@ -112,10 +114,10 @@ bool Simulation::DeleteComputeDomain() {
   auto it = objects.begin();
   std::advance(it, context_.dice.Below(objects.size()));
   const api::ObjectKey key = it->first;
+  const std::string uid = UidOf(*it->second);
   context_.trace.Add("user", "deletes ComputeDomain", key.name);
   (void)context_.server.Handle(kube::Delete(api::kComputeDomains, key));
   // Its pods go before it, with it, or stay for a while.
-  const std::string uid = UidOf(*it->second);
   if (context_.dice.PerMille(700)) {
     const bool force = context_.dice.PerMille(300);
     for (const Workload& workload : std::vector<Workload>(workloads_)) {
@@ -270,7 +272,7 @@ bool Simulation::CollectGarbage() {
     const ObjectPtr owner = context_.server.Find(api::kNodes, key);
     const std::string owner_uid = object->value("/metadata/ownerReferences/0/uid"_json_pointer, "");
     if (owner_uid.empty() || (owner != nullptr && UidOf(*owner) == owner_uid)) continue;
-    if (context_.clock.Now() < next_collection_) return false;
+    if (context_.clock.Now() < next_collection_ || RebuildPending()) return false;
     next_collection_ = context_.clock.Now() + context_.dice.Between(Duration(100), Duration(5'000));
     context_.trace.Add("gc", "removes IMEXNode without owner", key.name);
     context_.server.Erase(api::kImexNodes, api::ObjectKey(key));
