@@ -40,6 +40,7 @@ ImexNodeStatus ReadStatus(JsonReader r) {
   for (JsonReader& c : r.Children("channels")) {
     status.channels.push_back({c.String("domainUID"), c.Int("channel"), c.String("computeDomainUID")});
   }
+  status.plugin_registered = r.String("pluginRegistered");
   status.maintenance_acknowledged = r.String("maintenanceAcknowledged");
   return status;
 }
@@ -97,6 +98,7 @@ json EncodeImexNodeStatus(const ImexNodeStatus& status) {
         {"connected", status.daemon.connected}}},
       {"channels", std::move(channels)},
   };
+  if (!status.plugin_registered.empty()) out["pluginRegistered"] = status.plugin_registered;
   if (!status.maintenance_acknowledged.empty()) out["maintenanceAcknowledged"] = status.maintenance_acknowledged;
   return out;
 }

@@ -48,6 +48,7 @@ struct NodeChannel {
 struct ImexNodeStatus {
   std::string boot_id;
   std::string driver_version;
+  std::string plugin_registered;  // time at which the kubelet took the running plugin in; empty: not yet
   FabricState fabric = FabricState::kNone;
   std::vector<std::string> clique_ids;  // sorted; exactly one when kReady
   std::string fabric_message;           // why nothing is offered; empty when kReady
@@ -68,7 +69,7 @@ struct ImexNode {
 
 /* JSON (v1alpha1):
    spec: {domain?: {name,uid,index}, maintenance?, refusals?: [{computeDomainUID, reason, message}]}
-   status: {bootID, driverVersion, fabric: {state: None|Forming|Ready|Degraded|Mixed, cliqueIDs: [], message},
+   status: {bootID, driverVersion, pluginRegistered?, fabric: {state: None|Forming|Ready|Degraded|Mixed, cliqueIDs: [], message},
             daemon: {address, instance, domainUID, index, state: Absent|Starting|Ready|NotReady, connected: []},
             channels: [{domainUID, channel, computeDomainUID}], maintenanceAcknowledged?} */
 Result<ImexNode> DecodeImexNode(const nlohmann::json& object);

@@ -79,6 +79,7 @@ domain::WakeInput Progress(const NodeSnapshot& in, const WaitingClaim& claim) {
   domain::WakeInput input;
   input.age = claim.age;
   input.old = claim.old;
+  input.renewed = claim.plugin && *claim.plugin != in.node->status.plugin_registered;
   const auto& held = in.node->status.channels;
   input.listed =
       std::any_of(held.begin(), held.end(), [&](const api::NodeChannel& entry) { return entry.compute_domain_uid == uid; });

@@ -17,8 +17,9 @@ struct WaitingClaim {
   std::string uid;                   // of the claim
   std::vector<api::ObjectRef> pods;  // that reserve it
   domain::WakeState state = domain::WakeState::kWaiting;
-  bool old = false;  // allocated before this process began to look
-  Duration age{0};   // since it was first seen allocated
+  bool old = false;                   // allocated before this process began to look
+  std::optional<std::string> plugin;  // IMEXNode.status.pluginRegistered when the state was last stepped
+  Duration age{0};                    // since it was first seen allocated
 };
 
 struct NodeSnapshot {

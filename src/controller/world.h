@@ -46,7 +46,8 @@ class World {
   // nullopt: there is no such ComputeDomain. Without now and times.
   std::optional<ComputeDomainSnapshot> SnapshotComputeDomain(const api::ObjectKey& key) const;
 
-  void SetWakeStates(const std::vector<std::pair<std::string, domain::WakeState>>& by_claim_uid);
+  // `plugin`: the node's status.pluginRegistered the states were decided with.
+  void SetWakeStates(const std::vector<std::pair<std::string, domain::WakeState>>& by_claim_uid, const std::string& plugin);
   // For people: "ComputeDomain ns/name", or the UID when it is unknown.
   std::string NameOfComputeDomain(const std::string& uid) const;
 
@@ -55,6 +56,7 @@ class World {
     SteadyTime first_in_use;
     bool old = false;
     domain::WakeState state = domain::WakeState::kWaiting;
+    std::optional<std::string> plugin = std::nullopt;
   };
   using Keys = std::set<api::ObjectKey>;
 

@@ -98,8 +98,8 @@ std::optional<NodeSnapshot> World::SnapshotNode(const std::string& name) const {
   for (const ChannelClaim* claim : ClaimsOn(name)) {
     Learn(out.known, claim->config->domain_id);
     const Progress& progress = progress_.at(claim->meta.uid);
-    out.claims.push_back(
-        {DemandOf(*claim), claim->meta.uid, claim->pods, progress.state, progress.old, clock_.Now() - progress.first_in_use});
+    out.claims.push_back({DemandOf(*claim), claim->meta.uid, claim->pods, progress.state, progress.old, progress.plugin,
+                          clock_.Now() - progress.first_in_use});
   }
   return out;
 }

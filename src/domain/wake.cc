@@ -3,6 +3,7 @@
 namespace cd::domain {
 
 WakeStep StepWake(WakeState state, const WakeInput& input) {
+  if (input.renewed && input.age < kAllocatedLately) state = WakeState::kBlocked;
   if (state == WakeState::kDone) return {WakeState::kDone, false};
   // An old claim of a ComputeDomain that the node lists most likely runs already.
   if (input.old && input.listed && state == WakeState::kWaiting) return {WakeState::kDone, false};

@@ -14,6 +14,9 @@ inline constexpr Duration kPrepareMayHaveFailed{8'000};
 // A node that could serve the claim all the time has announced its channel long before, unless the kubelet's call failed: its
 // plugin was not registered at that moment.
 inline constexpr Duration kPrepareHasFailed{12'000};
+// A plugin that registers anew may have been away while the kubelet called it for such a claim; the pods of older ones run, or
+// are being tried again by the kubelet.
+inline constexpr Duration kAllocatedLately{300'000};
 
 enum class WakeState {
   kWaiting,  // a Prepare in flight would see what it waits for
@@ -26,6 +29,7 @@ struct WakeInput {
   bool listed = false;   // the node reports the ComputeDomain's channel: its first pod got through Prepare
   bool refused = false;  // a refusal stands for this claim
   bool old = false;      // the claim was allocated before this process began to look: its age is unknown
+  bool renewed = false;  // the node's plugin registered with its kubelet since the state was last stepped
   Duration age{0};       // since it was first seen allocated
 };
 

@@ -60,6 +60,11 @@ void NodeReporter::SetDaemon(const api::NodeDaemon& daemon) {
   Reconcile();
 }
 
+void NodeReporter::SetRegistered(std::string time) {
+  registered_ = std::move(time);
+  Reconcile();
+}
+
 void NodeReporter::CheckpointChanged() {
   FollowMaintenance();
   Reconcile();
@@ -73,6 +78,7 @@ api::ImexNodeStatus NodeReporter::Desired() const {
   api::ImexNodeStatus out;
   out.boot_id = boot_id_;
   out.driver_version = fabric_->driver_version;
+  out.plugin_registered = registered_.empty() && known_ ? known_->status.plugin_registered : registered_;
   out.fabric = fabric_->state;
   out.clique_ids = fabric_->clique_ids;
   out.fabric_message = fabric_->message;

@@ -32,6 +32,8 @@ class NodeReporter final : public ChannelReport {
   void SetObserved(std::shared_ptr<const api::ImexNode> node);
   void SetFabric(const fabric::FabricView& fabric);
   void SetDaemon(const api::NodeDaemon& daemon);
+  // The kubelet has taken this process in, at that time.
+  void SetRegistered(std::string time);
   void CheckpointChanged();
 
   void EnsureReported(const api::NodeChannel& channel, std::function<void(Status)> done) override;
@@ -69,6 +71,7 @@ class NodeReporter final : public ChannelReport {
   std::string wanted_maintenance_;
   std::optional<fabric::FabricView> fabric_;  // nothing is reported before the first reading
   api::NodeDaemon daemon_;
+  std::string registered_;     // empty: the report keeps what the process before this one said
   bool in_flight_ = false;     // publisher: one write or read at a time
   bool absence_seen_ = false;  // the watch saw no IMEXNode meanwhile
   bool asking_ = false;        // not the publisher

@@ -244,6 +244,24 @@ TEST_F(NodeReporterTest, instance_that_does_not_publish_waits_for_the_other_and_
   EXPECT_THAT(Stored().status.channels, ElementsAre(red));
 }
 
+TEST_F(NodeReporterTest, registration_with_the_kubelet_is_told_and_outlives_the_process_that_told_it) {
+  auto first = Start();
+  first->reporter.BecomePublisher(kOwner);
+  executor.RunPosted();
+  EXPECT_EQ(Stored().status.plugin_registered, "");
+  first->reporter.SetRegistered("10:00");
+  executor.RunPosted();
+  EXPECT_EQ(Stored().status.plugin_registered, "10:00");
+  first.reset();
+  auto second = Start();
+  second->reporter.BecomePublisher(kOwner);
+  Hold(*second, 1);
+  EXPECT_EQ(Stored().status.plugin_registered, "10:00");
+  second->reporter.SetRegistered("10:05");
+  executor.RunPosted();
+  EXPECT_EQ(Stored().status.plugin_registered, "10:05");
+}
+
 TEST_F(NodeReporterTest, maintenance_is_acknowledged_when_no_channel_is_held_and_ended_by_its_removal) {
   auto instance = Start();
   instance->reporter.BecomePublisher(kOwner);

@@ -131,6 +131,7 @@ void Plugin::BecomePublisher() {
 
 void Plugin::OnRegistered() {
   if (std::exchange(registered_, true)) return;
+  reporter_.SetRegistered(FormatMicroTime(loop_.clock().WallNow()));
   Offer();
   SetLabels();
 }

@@ -200,7 +200,9 @@ void PrepareFlow::On(const event::ComputeDomainsListed& e) {
   if (found == e.domains->end()) {
     return FailWith(Wrong(ErrorCode::kInvalidArgument,
                           "domainID: there is no ComputeDomain with UID " + config.domain_id + " in namespace \"" +
-                              input_.claim.ns + "\"; use the ResourceClaimTemplate of a ComputeDomain in the pod's namespace"));
+                              input_.claim.ns +
+                              "\"; use the ResourceClaimTemplate of a ComputeDomain in the pod's namespace, and delete "
+                              "pods and claims of a deleted ComputeDomain"));
   }
   const std::string name = NameOf(found->meta.Ref());
   if (found->allocation_mode != config.allocation_mode) {
@@ -209,7 +211,9 @@ void PrepareFlow::On(const event::ComputeDomainsListed& e) {
                                                            api::ToString(found->allocation_mode) +
                                                            "; use the ResourceClaimTemplate it names"));
   }
-  if (found->meta.deleting) return FailWith(Wrong(ErrorCode::kFailedPrecondition, "ComputeDomain " + name + " is being deleted"));
+  if (found->meta.deleting)
+    return FailWith(
+        Wrong(ErrorCode::kFailedPrecondition, "ComputeDomain " + name + " is being deleted; delete its pods and claims as well"));
 }
 
 bool PrepareFlow::OnTheLastMile() const {

@@ -18,7 +18,6 @@ namespace {
 
 using nlohmann::json;
 
-
 // Where the script runs, and what it has learned there.
 class Endpoint {
  public:
@@ -53,7 +52,8 @@ json Comparable(json object) {
   if (object.value("kind", "") == "Status") return "Status";
   if (!object.contains("metadata")) return object;
   json& metadata = object["metadata"];
-  for (const char* name : {"managedFields", "creationTimestamp", "resourceVersion", "uid", "deletionGracePeriodSeconds", "selfLink"}) {
+  for (const char* name :
+       {"managedFields", "creationTimestamp", "resourceVersion", "uid", "deletionGracePeriodSeconds", "selfLink"}) {
     metadata.erase(name);
   }
   if (metadata.contains("deletionTimestamp")) metadata["deletionTimestamp"] = "set";
@@ -106,26 +106,21 @@ std::vector<Step> Script(const std::string& node, const std::string& domain, con
       {"create drops status", [=](Endpoint&) { return kube::Create(api::kImexNodes, "", bare_node); }},
       {"create again", [=](Endpoint&) { return kube::Create(api::kImexNodes, "", bare_node); }},
       {"status with the version",
-       [=](Endpoint& e) {
-         return status_patch({{"resourceVersion", e.version["create drops status"]}}, NodeStatus("boot-1"));
-       }},
+       [=](Endpoint& e) { return status_patch({{"resourceVersion", e.version["create drops status"]}}, NodeStatus("boot-1")); }},
       {"status with an old version",
-       [=](Endpoint& e) {
-         return status_patch({{"resourceVersion", e.version["create drops status"]}}, NodeStatus("boot-2"));
-       }},
+       [=](Endpoint& e) { return status_patch({{"resourceVersion", e.version["create drops status"]}}, NodeStatus("boot-2")); }},
       {"status that changes nothing", [=](Endpoint&) { return status_patch(json::object(), NodeStatus("boot-1")); }},
       {"status leaves the rest alone",
        [=](Endpoint&) {
-         return kube::MergePatch(api::kImexNodes, node_key,
-                                 {{"metadata", {{"labels", {{"a", "b"}}}}}, {"spec", NodeSpec("u")}, {"status", NodeStatus("boot-3")}},
-                                 "status");
+         return kube::MergePatch(
+             api::kImexNodes, node_key,
+             {{"metadata", {{"labels", {{"a", "b"}}}}}, {"spec", NodeSpec("u")}, {"status", NodeStatus("boot-3")}}, "status");
        }},
       {"spec with the UID",
        [=](Endpoint& e) {
-         return kube::MergePatch(api::kImexNodes, node_key,
-                                 {{"metadata", {{"uid", e.uid["create drops status"]}}},
-                                  {"spec", NodeSpec("u")},
-                                  {"status", NodeStatus("ignored")}});
+         return kube::MergePatch(
+             api::kImexNodes, node_key,
+             {{"metadata", {{"uid", e.uid["create drops status"]}}}, {"spec", NodeSpec("u")}, {"status", NodeStatus("ignored")}});
        }},
       {"spec with another UID",
        [=](Endpoint&) {
@@ -133,11 +128,8 @@ std::vector<Step> Script(const std::string& node, const std::string& domain, con
                                  {{"metadata", {{"uid", "00000000-0000-4000-8000-00000000dead"}}}, {"spec", NodeSpec("v")}});
        }},
       {"status with another UID",
-       [=](Endpoint&) {
-         return status_patch({{"uid", "00000000-0000-4000-8000-00000000dead"}}, NodeStatus("boot-4"));
-       }},
-      {"null removes",
-       [=](Endpoint&) { return kube::MergePatch(api::kImexNodes, node_key, {{"spec", {{"domain", nullptr}}}}); }},
+       [=](Endpoint&) { return status_patch({{"uid", "00000000-0000-4000-8000-00000000dead"}}, NodeStatus("boot-4")); }},
+      {"null removes", [=](Endpoint&) { return kube::MergePatch(api::kImexNodes, node_key, {{"spec", {{"domain", nullptr}}}}); }},
       {"null in a status removes",
        [=](Endpoint&) { return status_patch(json::object(), {{"maintenanceAcknowledged", nullptr}}); }},
       {"delete with another UID",
@@ -205,8 +197,7 @@ std::vector<Step> Script(const std::string& node, const std::string& domain, con
                           {{"op", "add"}, {"path", "/metadata/finalizers"}, {"value", {api::kFinalizer}}}}));
        }},
       {"list of the namespace", [=](Endpoint&) { return kube::List(api::kComputeDomains, ns); }},
-      {"list by name",
-       [=](Endpoint&) { return kube::List(api::kComputeDomains, ns, {{"fieldSelector", "metadata.name=red"}}); }},
+      {"list by name", [=](Endpoint&) { return kube::List(api::kComputeDomains, ns, {{"fieldSelector", "metadata.name=red"}}); }},
       {"list by another name",
        [=](Endpoint&) { return kube::List(api::kComputeDomains, ns, {{"fieldSelector", "metadata.name=blue"}}); }},
       {"list by label", [=](Endpoint&) { return kube::List(api::kComputeDomains, ns, {{"labelSelector", "queue"}}); }},
@@ -264,7 +255,8 @@ TEST_F(ModelServerTest, watches_tell_the_same) {
   std::unique_ptr<kube::WatchStream> stream;
   user_.OnLoop([&] {
     kube::WatchRequest request{.type = api::kImexDomains};
-    request.query = {{"resourceVersion", listed->at("metadata")["resourceVersion"]}, {"fieldSelector", "metadata.name=" + domain}};
+    request.query = {{"resourceVersion", listed->at("metadata")["resourceVersion"]},
+                     {"fieldSelector", "metadata.name=" + domain}};
     stream = user_.client->Watch(
         std::move(request),
         [&](std::string_view text) {

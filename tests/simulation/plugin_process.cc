@@ -86,6 +86,8 @@ struct PluginProcess::Core {
     SetLabels();
   }
 
+  void OnRegistered() { reporter.SetRegistered(FormatMicroTime(context.clock.WallNow())); }
+
   void OnFabric(const fabric::FabricView& view) {
     fabric = view;
     watch.SetFabric(view.state, view.message);
@@ -174,6 +176,7 @@ PluginProcess::PluginProcess(Context& context, PluginHost& host)
     core_ = std::make_unique<Core>(*this, context_, host_);
     core_->Start();
     registered_ = true;
+    core_->OnRegistered();
   });
 }
 
