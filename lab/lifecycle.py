@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import fleet, state, topology
+from lab import fleet, limits, state, topology
 from lab.cluster import Cluster
 from lab.errors import LabError
 from lab.hardware import Emulator
@@ -38,6 +38,7 @@ def up(cluster: Cluster, request: Request) -> None:
             current = _new(cluster, request)
         else:
             _change(cluster, current, request)
+        limits.check_inotify(len(current.nodes), own={process.pid for process in cluster.cgroups.processes()})
         state.save(cluster.identity, current)
         cluster.start_all(current)
         current.complete = True
