@@ -1,7 +1,7 @@
 #include "src/domain/demand.h"
 
-#include <algorithm>
-#include <tuple>
+#include <map>
+#include <utility>
 
 #include "src/base/text.h"
 #include "src/domain/acceptance.h"
@@ -120,13 +120,14 @@ std::optional<Refusal> RefuseForNode(const Demand& demand, const api::ImexNode& 
 }
 
 std::vector<Refusal> Tidy(std::vector<Refusal> refusals) {
-  const auto key = [](const Refusal& r) { return std::tie(r.node, r.compute_domain_uid); };
-  std::stable_sort(refusals.begin(), refusals.end(), [&](const Refusal& a, const Refusal& b) { return key(a) < key(b); });
-  refusals.erase(
-      std::unique(refusals.begin(), refusals.end(), [&](const Refusal& a, const Refusal& b) { return key(a) == key(b); }),
-      refusals.end());
-  if (refusals.size() > kMaxRefusals) refusals.resize(kMaxRefusals);
-  return refusals;
+  // The first of a node and ComputeDomain stands.
+  std::map<std::pair<std::string, std::string>, Refusal> by_key;
+  for (Refusal& refusal : refusals) by_key.try_emplace({refusal.node, refusal.compute_domain_uid}, std::move(refusal));
+  std::vector<Refusal> tidy;
+  for (auto& [key, refusal] : by_key) {
+    if (tidy.size() < kMaxRefusals) tidy.push_back(std::move(refusal));
+  }
+  return tidy;
 }
 
 }  // namespace cd::domain

@@ -53,11 +53,13 @@ void NodeDriver::Prepare(CallId call, const api::ObjectRef& claim, std::function
 void NodeDriver::Cancelled(CallId call) {
   const auto runs = runs_;  // a run that ends leaves the map
   for (const auto& [uid, run] : runs) {
-    auto& waiters = run->waiters;
-    const auto gone = std::stable_partition(waiters.begin(), waiters.end(), [&](const Run::Waiter& w) { return w.call != call; });
-    std::vector<Run::Waiter> answered(std::make_move_iterator(gone), std::make_move_iterator(waiters.end()));
-    waiters.erase(gone, waiters.end());
-    if (!answered.empty() && waiters.empty()) Feed(run, event::Cancelled{"the kubelet gave the call up"});
+    std::vector<Run::Waiter> answered;
+    std::erase_if(run->waiters, [&](Run::Waiter& waiter) {
+      if (waiter.call != call) return false;
+      answered.push_back(std::move(waiter));
+      return true;
+    });
+    if (!answered.empty() && run->waiters.empty()) Feed(run, event::Cancelled{"the kubelet gave the call up"});
     for (Run::Waiter& waiter : answered) waiter.done(Fail(ErrorCode::kCancelled, "the kubelet gave the call up"));
   }
 }
