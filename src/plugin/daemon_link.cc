@@ -26,6 +26,25 @@ bool HoldsChannel(const Checkpoint& checkpoint, const std::function<bool(const s
                      [&](const auto& item) { return of(item.second.domain); });
 }
 
+// The domain that the daemon runs in counts this node in, and all that is held here of it is granted. Such a node is never
+// deprived of its place: an assignment that is gone was lost by accident, perhaps with the whole IMEXNode, and is on its way
+// back.
+bool StillMember(const NodeView& view, const Checkpoint& checkpoint, const fabric::DesiredDomain& run) {
+  if (!view.domain || view.domain->meta.name != run.name) return false;
+  const auto& members = view.domain->members;
+  const bool counted = std::any_of(members.begin(), members.end(), [&](const api::DomainMember& member) {
+    return member.node == view.node && member.index == run.index;
+  });
+  const auto granted = [&](const api::NodeChannel& held) {
+    const auto& leases = view.domain->channels;
+    return std::any_of(leases.begin(), leases.end(), [&](const api::ChannelLease& lease) {
+      return lease.channel == held.channel && lease.compute_domain.uid == held.compute_domain_uid;
+    });
+  };
+  const auto held = HeldChannels(checkpoint);
+  return counted && !held.empty() && std::all_of(held.begin(), held.end(), granted);
+}
+
 fabric::DesiredConfig ConfigOf(const api::ImexConfig& config) {
   fabric::DesiredConfig out;
   if (!config.wait_for_quorum.empty()) out.wait_for_quorum = config.wait_for_quorum;
@@ -41,10 +60,11 @@ fabric::Desired DecideDesired(const NodeView& view, const Checkpoint& checkpoint
   fabric::Desired stopped;
   stopped.boot_id = boot_id;
   stopped.idle = true;
-  if (!view.imex_node || !view.imex_node->domain) return stopped;
-  const api::DomainAssignment& assigned = *view.imex_node->domain;
-
   const bool running = current && current->run && current->domain;
+  if (!view.imex_node || !view.imex_node->domain) {
+    return running && StillMember(view, checkpoint, *current->domain) ? *current : stopped;
+  }
+  const api::DomainAssignment& assigned = *view.imex_node->domain;
   const bool read = view.domain && view.domain->meta.uid == assigned.uid;
   const bool in_place = running && current->domain->name == assigned.name && current->domain->index == assigned.index &&
                         (!read || current->domain->slots == view.domain->node_slots);

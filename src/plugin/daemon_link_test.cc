@@ -53,12 +53,45 @@ TEST(DecideDesired, members_without_a_proper_address_are_left_out) {
   EXPECT_TRUE(DecideDesired(view, {}, "boot-1", std::nullopt).hosts.empty());
 }
 
-TEST(DecideDesired, node_without_a_domain_stops_even_with_a_channel_held) {
-  NodeView view = ViewOf({});
+NodeView Unassigned(const std::vector<api::ChannelLease>& leases) {
+  NodeView view = ViewOf(leases);
   auto node = NodeObject();
   node.domain.reset();
   view.imex_node = std::make_shared<api::ImexNode>(node);
+  return view;
+}
+
+api::ChannelLease LeaseOf(int channel, const char* uid) {
+  return {channel, {"red-ns", "red", uid}, api::LeaseState::kActive, true};
+}
+
+TEST(DecideDesired, node_without_a_domain_stops_with_a_channel_held_that_is_not_granted) {
+  EXPECT_FALSE(DecideDesired(Unassigned({}), Holding(kDomainUid), "boot-1", Running()).run);
+  EXPECT_FALSE(DecideDesired(Unassigned({LeaseOf(7, kOtherUid)}), Holding(kDomainUid), "boot-1", Running()).run);
+  EXPECT_FALSE(DecideDesired(Unassigned({LeaseOf(8, kRedUid)}), Holding(kDomainUid), "boot-1", Running()).run);
+}
+
+TEST(DecideDesired, node_without_a_domain_and_without_a_channel_stops) {
+  EXPECT_FALSE(DecideDesired(Unassigned({LeaseOf(7, kRedUid)}), {}, "boot-1", Running()).run);
+}
+
+TEST(DecideDesired, lost_assignment_of_a_member_whose_channels_are_granted_stops_nothing) {
+  const auto running = Running();
+  NodeView view = Unassigned({LeaseOf(7, kRedUid)});
+  EXPECT_EQ(DecideDesired(view, Holding(kDomainUid), "boot-1", running), running);
+  view.imex_node = nullptr;
+  EXPECT_EQ(DecideDesired(view, Holding(kDomainUid), "boot-1", running), running);
+}
+
+TEST(DecideDesired, lost_assignment_of_a_node_that_is_no_member_any_more_stops_it) {
+  NodeView view = Unassigned({LeaseOf(7, kRedUid)});
+  auto domain = *view.domain;
+  std::erase_if(domain.members, [&](const api::DomainMember& member) { return member.node == view.node; });
+  view.domain = std::make_shared<api::ImexDomain>(domain);
   EXPECT_FALSE(DecideDesired(view, Holding(kDomainUid), "boot-1", Running()).run);
+  domain.members.push_back({9, view.node, "10.0.0.1", "boot-1"});
+  view.domain = std::make_shared<api::ImexDomain>(domain);
+  EXPECT_FALSE(DecideDesired(view, Holding(kDomainUid), "boot-1", Running()).run) << "its place is another one";
 }
 
 TEST(DecideDesired, held_channel_keeps_the_node_in_its_domain) {

@@ -18,7 +18,7 @@ namespace cd::plugin {
 struct NodeView {
   std::string node;
   std::shared_ptr<const api::ImexNode> imex_node;  // null: not there, or not seen yet
-  std::shared_ptr<const api::ImexDomain> domain;   // the one imex_node->domain names; null: not seen yet
+  std::shared_ptr<const api::ImexDomain> domain;   // the one imex_node->domain names, or named last; null: not seen yet
   api::NodeDaemon daemon;                          // from status.json
   api::FabricState fabric = api::FabricState::kNone;
   std::string fabric_message;

@@ -46,12 +46,12 @@ void NodeWatch::Start() {
   nodes_.Start();
 }
 
+// Without an assignment the last domain is followed on: it tells whether the node was deprived of its place or only of the word.
 void NodeWatch::FollowDomain(const std::string& name) {
-  if (name == domain_name_) return;
+  if (name.empty() || name == domain_name_) return;
   domain_name_ = name;
   domains_.reset();
   if (view_->domain) Change([](NodeView& view) { view.domain = nullptr; });
-  if (name.empty()) return;
   domains_ = std::make_unique<Domains>(client_, executor_, ByName(api::kImexDomains, name), api::DecodeImexDomain, seed_ + 1);
   domains_->AddHandler([this](kube::ChangeType type, const Domains::Ptr& domain) {
     if (domain->meta.name != domain_name_) return;
