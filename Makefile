@@ -7,7 +7,7 @@ PYTHON := $(VENV)/bin/python
 LAB := lab/lab
 NODES ?= 4
 
-.PHONY: help setup build lab demo test test-unit test-parts test-e2e sanitize tsan simulate check bench lint format image image-arm64 test-arm64 lab-down
+.PHONY: help setup build lab demo test test-unit test-parts test-e2e test-faults-short test-faults sanitize tsan simulate check bench lint format image image-arm64 test-arm64 lab-down
 
 help: ## what each target does
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -51,7 +51,7 @@ PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider
 
 test: ## everything that has to pass for a change to land
 	@rm -rf $(RESULTS) && mkdir -p $(RESULTS)
-	@status=0; $(MAKE) --no-print-directory -k test-unit test-parts test-e2e || status=1; \
+	@status=0; $(MAKE) --no-print-directory -k test-unit test-parts test-e2e test-faults-short || status=1; \
 	  $(PYTHON) scripts/summary.py $(RESULTS) || status=1; exit $$status
 
 test-unit: build ## unit tests, and integration tests against a real kube-apiserver
@@ -62,6 +62,16 @@ test-parts: image ## chart, emulator, daemon and the lab itself
 
 test-e2e: lab ## the whole on the lab cluster
 	$(LAB) exec $(CURDIR)/$(PYTHON) -m pytest -q -p no:cacheprovider --junitxml=$(RESULTS)/e2e.xml tests/e2e
+
+# -s: each fault is told as it strikes.
+FAULT_SERIES = $(LAB) exec $(CURDIR)/$(PYTHON) -m pytest -q -s -p no:cacheprovider --junitxml=$(RESULTS)/faults.xml tests/faults
+
+test-faults-short: lab ## a fixed short series of faults under load, on the lab cluster
+	$(FAULT_SERIES)
+
+FAULTS ?= 200
+test-faults: lab ## FAULTS=200 random faults in a row under load; prints its SEED, with which it can be repeated
+	FAULTS=$(FAULTS) SEED=$(SEED) $(FAULT_SERIES)
 
 sanitize: build/.setup ## unit tests that link no gRPC, under AddressSanitizer and UBSan
 	cmake --preset asan >/dev/null && cmake --build --preset asan -j $(JOBS) && ctest --preset asan -j $(JOBS)

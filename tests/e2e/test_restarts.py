@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from demo import workload
 from demo.workload import Member
-from lab.client import COMPUTE_DOMAIN, IMEX_NODE, POD, ApiError, Cluster, compute_domain_manifest, wait_until
+from lab.client import (
+    COMPUTE_DOMAIN, EVENT, IMEX_NODE, NODE, POD, SLICE, ApiError, Cluster, compute_domain_manifest, wait_until,
+)
 
-from .conftest import DRIVER_NAMESPACE, driver_ready
+from .conftest import driver_ready
+from .driver_pods import PROGRAMS, imex_processes, kill, kill_all, pods_of
 from .node_files import checkpoint_claims, lab, processes_of_pod
 
-PROGRAMS = {"controller": "compute-domain-controller", "kubelet-plugin": "compute-domain-kubelet-plugin", "daemon": "compute-domain-daemon"}
-
-
-def pods_of(cluster: Cluster, component: str) -> list[dict]:
-    return cluster.list(POD, DRIVER_NAMESPACE, labelSelector=f"app.kubernetes.io/component={component}")
-
-
-def imex_processes(cluster: Cluster) -> dict[str, list[int]]:
-    """node → PIDs of its nvidia-imex."""
-    return {pod["spec"]["nodeName"]: processes_of_pod(pod["metadata"]["uid"], "nvidia-imex") for pod in pods_of(cluster, "daemon")}
-
-
-def kill_all(cluster: Cluster, component: str) -> None:
-    killed = [pid for pod in pods_of(cluster, component) for pid in processes_of_pod(pod["metadata"]["uid"], PROGRAMS[component])]
-    assert killed, f"no process of {component} found"
-    for pid in killed:
-        os.kill(pid, signal.SIGKILL)
-
-    def all_dead() -> bool:
-        return not any(os.path.exists(f"/proc/{pid}") for pid in killed)
-
-    wait_until(all_dead, f"the killed processes of {component} gone", 20)
+OS_LABEL = "kubernetes.io/os"
 
 
 def kill_api_server(_: Cluster) -> None:
@@ -106,8 +86,7 @@ def test_killed_nvidia_imex_comes_back_in_the_same_slot_with_a_new_instance(clus
         return cluster.get(IMEX_NODE, node)["status"]["daemon"]
 
     before = daemon(nodes[0])
-    for pid in imex_processes(cluster)[nodes[0]]:
-        os.kill(pid, signal.SIGKILL)
+    kill(imex_processes(cluster)[nodes[0]], "nvidia-imex")
 
     def back() -> bool:
         now = daemon(nodes[0])
@@ -136,11 +115,9 @@ def test_plugin_that_starts_without_the_api_server_leaves_nvidia_imex_alone(clus
     lab("component", "stop", "kube-apiserver")
     try:
         old = plugin_processes()
-        for pid in old:
-            os.kill(pid, signal.SIGKILL)
+        kill(old, "the plugin")
         wait_until(lambda: set(plugin_processes()) - set(old), "the plugin started again", 90)
-        for pid in processes_of_pod(ends, "mnnvl"):
-            os.kill(pid, signal.SIGKILL)
+        kill(processes_of_pod(ends, "mnnvl"), "the pod that ends")
         wait_until(lambda: len(checkpoint_claims(nodes[0])) < held, "the ended pod's channel given up", 90)
         assert processes_of_pod(daemon, "nvidia-imex") == imex[nodes[0]], "nvidia-imex kept its process while the API server was away"
     finally:
@@ -148,3 +125,40 @@ def test_plugin_that_starts_without_the_api_server_leaves_nvidia_imex_alone(clus
     wait_until(lambda: answers(cluster), "the API server answers", 60)
     wait_until(lambda: driver_ready(cluster, nodes), "the driver ready again", 90)
     assert imex_processes(cluster) == imex, "nvidia-imex kept its process"
+
+
+@pytest.fixture
+def absent_plugin(cluster: Cluster, nodes: list[str]) -> Iterator[str]:
+    """A node without kubelet plugin: its DaemonSet asks for this label. The plugin comes back with it."""
+    cluster.patch(NODE, nodes[0], {"metadata": {"labels": {OS_LABEL: "none"}}})
+    try:
+        wait_until(lambda: not pods_of(cluster, "kubelet-plugin", nodes[0]), "the plugin's pod gone", 90)
+        yield nodes[0]
+    finally:
+        cluster.patch(NODE, nodes[0], {"metadata": {"labels": {OS_LABEL: "linux"}}})
+
+
+def has_refused(cluster: Cluster, pod: str, namespace: str) -> bool:
+    events = cluster.list(EVENT, namespace, fieldSelector=f"involvedObject.name={pod}")
+    return any(event["reason"] == "FailedPrepareDynamicResources" for event in events)
+
+
+def registered(cluster: Cluster, node: str) -> str:
+    return cluster.get(IMEX_NODE, node)["status"].get("pluginRegistered", "")
+
+
+@pytest.mark.parametrize("slices", ["stand", "are-wiped"])
+def test_pods_bound_while_the_plugin_is_away_run_within_5_seconds_of_its_return(
+        cluster: Cluster, nodes: list[str], namespace: str, absent_plugin: str, slices: str) -> None:
+    """The kubelet refuses them and would try again after 60 to 90 s; half a minute after the plugin it removes the node's slices."""
+    cluster.create(COMPUTE_DOMAIN, compute_domain_manifest("red"), namespace)
+    late = [Member("red", f"late-{n}", absent_plugin) for n in range(3)]
+    for member in late:
+        cluster.create(POD, workload.exporter(member, "red-channel"), namespace)
+    wait_until(lambda: all(has_refused(cluster, m.pod, namespace) for m in late), "all pods refused for want of a plugin", 30)
+    before = registered(cluster, absent_plugin)
+    if slices == "are-wiped":
+        wait_until(lambda: not cluster.list(SLICE, fieldSelector=f"spec.nodeName={absent_plugin}"), "the node's slices removed", 90)
+    cluster.patch(NODE, absent_plugin, {"metadata": {"labels": {OS_LABEL: "linux"}}})
+    wait_until(lambda: registered(cluster, absent_plugin) != before, "the plugin registered with its kubelet", 60)
+    workload.wait_running(cluster, [m.pod for m in late], namespace, 5)

@@ -1,0 +1,92 @@
+"""Faults of the cluster: its programs, its nodes and their fabric."""
+
+from __future__ import annotations
+
+import time
+
+from lab.client import IMEX_NODE, NODE, wait_until
+from tests.e2e.node_files import lab
+
+from .stage import Stage, fault
+
+
+@fault()
+def kill_api_server(_: Stage) -> None:
+    lab("component", "kill", "kube-apiserver")
+    lab("component", "start", "kube-apiserver")
+
+
+@fault()
+def api_outage(stage: Stage) -> None:
+    """Some seconds without API server."""
+    lab("component", "stop", "kube-apiserver")
+    time.sleep(stage.dice.uniform(2, 8))
+    lab("component", "start", "kube-apiserver")
+
+
+@fault()
+def restart_kubelet(stage: Stage) -> None:
+    lab("component", "restart", f"{stage.node}/kubelet")
+
+
+@fault()
+def kill_kubelet(stage: Stage) -> None:
+    lab("component", "kill", f"{stage.node}/kubelet")
+    time.sleep(stage.dice.uniform(0, 4))
+    lab("component", "start", f"{stage.node}/kubelet")
+
+
+@fault()
+def restart_containerd(stage: Stage) -> None:
+    lab("component", "restart", f"{stage.node}/containerd")
+
+
+@fault("node")
+def reboot_node(stage: Stage) -> None:
+    lab("node", "reboot", stage.node)
+
+
+@fault("node")
+def stop_node(stage: Stage) -> None:
+    """A power cut that is over before the cluster takes the node for lost."""
+    lab("node", "stop", stage.node)
+    time.sleep(stage.dice.uniform(1, 10))
+    lab("node", "start", stage.node)
+
+
+@fault("node")
+def delete_node(stage: Stage) -> None:
+    """The Node object, and with it all that it owns; the kubelet makes a new one when it starts."""
+    old = stage.cluster.get(NODE, stage.node)["metadata"]["uid"]
+    stage.cluster.delete(NODE, stage.node)
+    lab("component", "restart", f"{stage.node}/kubelet")
+
+    def back() -> bool:
+        node = stage.cluster.find(NODE, stage.node)
+        return node is not None and node["metadata"]["uid"] != old
+
+    wait_until(back, f"{stage.node} registered again", 60)
+
+
+def reports(stage: Stage, state: str, clique: str = "") -> bool:
+    fabric = stage.cluster.get(IMEX_NODE, stage.node)["status"]["fabric"]
+    return fabric["state"] == state and any(c.endswith(f".{clique}") for c in fabric["cliqueIDs"] or [""])
+
+
+@fault("node")
+def sick_fabric(stage: Stage) -> None:
+    """Until the node has said so."""
+    state, reported = stage.dice.choice((("in_progress", "Forming"), ("not_supported", "None")))
+    lab("topology", "set", stage.node, f"gpus.state={state}")
+    wait_until(lambda: stage.cluster.get(IMEX_NODE, stage.node)["status"]["fabric"]["state"] == reported, f"fabric {reported}", 30)
+    lab("topology", "set", stage.node, "gpus.state=completed")
+
+
+@fault("node")
+def change_clique(stage: Stage) -> None:
+    """The partition is cut anew under running pods, and back."""
+    before = stage.cluster.get(IMEX_NODE, stage.node)["status"]["fabric"]["cliqueIDs"][0].rpartition(".")[2]
+    lab("topology", "set", stage.node, "gpus.cliqueId=77")
+    wait_until(lambda: reports(stage, "Ready", "77"), f"{stage.node} in clique 77", 30)
+    lab("topology", "set", stage.node, f"gpus.cliqueId={before}")
+    wait_until(lambda: reports(stage, "Ready", before), f"{stage.node} in clique {before} again", 30)

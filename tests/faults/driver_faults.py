@@ -1,0 +1,128 @@
+"""Faults of the driver's own parts and of what it keeps on a node. None of them may be felt by a workload, but where a daemon ends."""
+
+from __future__ import annotations
+
+import time
+
+from lab.client import DAEMON_SET, DEPLOYMENT, POD, Cluster, Kind, wait_until
+from tests.e2e.conftest import DRIVER_NAMESPACE
+from tests.e2e.driver_pods import PROGRAMS, imex_processes, kill, kill_all, pods_of
+from tests.e2e.node_files import CDI_DIR, PLUGIN_DIR, on_node, processes_of_pod
+
+from .stage import Stage, fault
+
+LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
+CHECKPOINT = f"{PLUGIN_DIR}/checkpoint.json"
+
+
+@fault()
+def kill_plugin(stage: Stage) -> None:
+    kill_all(stage.cluster, "kubelet-plugin", stage.node)
+
+
+@fault()
+def kill_all_plugins(stage: Stage) -> None:
+    kill_all(stage.cluster, "kubelet-plugin")
+
+
+@fault()
+def kill_controllers(stage: Stage) -> None:
+    kill_all(stage.cluster, "controller")
+
+
+@fault()
+def kill_leader(stage: Stage) -> None:
+    holder = stage.cluster.get(LEASE, "compute-domain-controller", DRIVER_NAMESPACE)["spec"].get("holderIdentity", "")
+    leader = [pod for pod in pods_of(stage.cluster, "controller") if pod["metadata"]["name"] in holder]
+    for pod in leader or pods_of(stage.cluster, "controller"):
+        kill(processes_of_pod(pod["metadata"]["uid"], PROGRAMS["controller"]), "the leading controller")
+
+
+@fault("node")
+def kill_imex(stage: Stage) -> None:
+    kill(imex_processes(stage.cluster)[stage.node], "nvidia-imex")
+
+
+@fault("node")
+def kill_daemon(stage: Stage) -> None:
+    """The supervisor is process 1 of its container: nvidia-imex ends with it."""
+    kill_all(stage.cluster, "daemon", stage.node)
+
+
+def delete_pods(cluster: Cluster, component: str, node: str, grace: int | None) -> None:
+    for pod in pods_of(cluster, component, node):
+        cluster.delete(POD, pod["metadata"]["name"], DRIVER_NAMESPACE, grace)
+
+
+@fault("node")
+def delete_daemon_pod(stage: Stage) -> None:
+    delete_pods(stage.cluster, "daemon", stage.node, stage.dice.choice((None, 0)))
+
+
+@fault()
+def delete_plugin_pod(stage: Stage) -> None:
+    delete_pods(stage.cluster, "kubelet-plugin", stage.node, stage.dice.choice((None, 0)))
+
+
+@fault()
+def delete_controller_pods(stage: Stage) -> None:
+    delete_pods(stage.cluster, "controller", "", stage.dice.choice((None, 0)))
+
+
+@fault()
+def roll_plugins(stage: Stage) -> None:
+    """A rolling update, one node after another."""
+    stage.cluster.patch(DAEMON_SET, "compute-domain-kubelet-plugin", touch(), DRIVER_NAMESPACE)
+
+    def rolled_out() -> bool:
+        plugins = stage.cluster.get(DAEMON_SET, "compute-domain-kubelet-plugin", DRIVER_NAMESPACE)
+        status = plugins["status"]
+        return (status.get("observedGeneration") == plugins["metadata"]["generation"]
+                and status.get("updatedNumberScheduled") == status.get("numberReady") == len(stage.nodes)
+                and len(pods_of(stage.cluster, "kubelet-plugin")) == len(stage.nodes))
+
+    wait_until(rolled_out, "the plugins rolled out", 240, 0.5)
+
+
+@fault()
+def roll_controllers(stage: Stage) -> None:
+    stage.cluster.patch(DEPLOYMENT, "compute-domain-controller", touch(), DRIVER_NAMESPACE)
+
+    def rolled_out() -> bool:
+        controllers = stage.cluster.get(DEPLOYMENT, "compute-domain-controller", DRIVER_NAMESPACE)
+        status, wanted = controllers["status"], controllers["spec"]["replicas"]
+        return (status.get("observedGeneration") == controllers["metadata"]["generation"]
+                and status.get("updatedReplicas") == status.get("readyReplicas") == status.get("replicas") == wanted)
+
+    wait_until(rolled_out, "the controllers rolled out", 120, 0.5)
+
+
+def touch() -> dict:
+    return {"spec": {"template": {"metadata": {"annotations": {"faults/touched": str(time.time())}}}}}
+
+
+@fault()
+def empty_cdi(stage: Stage) -> None:
+    """All CDI specs of the driver are gone, the daemon's too."""
+    on_node(stage.node, "find", CDI_DIR, "-name", "*compute-domain*", "-delete")
+
+
+def damage_checkpoint(stage: Stage, damage: str) -> None:
+    kill_all(stage.cluster, "kubelet-plugin", stage.node)
+    on_node(stage.node, "sh", "-c", damage)
+
+
+@fault()
+def truncate_checkpoint(stage: Stage) -> None:
+    damage_checkpoint(stage, f"head -c 300 {CHECKPOINT} >{CHECKPOINT}.short && mv {CHECKPOINT}.short {CHECKPOINT}")
+
+
+@fault()
+def overwrite_checkpoint(stage: Stage) -> None:
+    """With bytes that are no JSON."""
+    damage_checkpoint(stage, f"head -c 5000 /dev/urandom >{CHECKPOINT}.random && mv {CHECKPOINT}.random {CHECKPOINT}")
+
+
+@fault()
+def remove_checkpoint(stage: Stage) -> None:
+    damage_checkpoint(stage, f"rm -f {CHECKPOINT}")
