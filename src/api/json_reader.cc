@@ -1,6 +1,9 @@
 #include "src/api/json_reader.h"
 
+#include <algorithm>
 #include <limits>
+
+#include "src/base/text.h"
 
 namespace cd::api {
 
@@ -19,10 +22,21 @@ bool FitsInt(std::int64_t value) {
   return value >= std::numeric_limits<int>::min() && value <= std::numeric_limits<int>::max();
 }
 
+// A path may hold names of foreign origin: keys of labels.
+std::string Shown(const std::string& path) {
+  return Printable(path, 200);
+}
+
 }  // namespace
+
+bool NestsTooDeep(const json& value, int levels) {
+  if (!value.is_structured()) return false;
+  return levels == 0 || std::any_of(value.begin(), value.end(), [&](const json& v) { return NestsTooDeep(v, levels - 1); });
+}
 
 std::string Quoted(const json& value) {
   constexpr std::size_t kLongest = 80;
+  if (NestsTooDeep(value)) return value.is_array() ? "[…]" : "{…}";
   std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
   if (text.size() > kLongest) text = text.substr(0, kLongest) + "…";
   return text;
@@ -31,8 +45,8 @@ std::string Quoted(const json& value) {
 JsonReader::JsonReader(const json* object, std::string path, std::optional<Error>& error)
     : object_(object), path_(std::move(path)), error_(error) {
   if (object_ == nullptr || object_->is_object() || object_->is_null() || error_) return;
-  error_ =
-      Error{ErrorCode::kInvalidArgument, (path_.empty() ? "object" : path_) + ": must be an object, not " + Quoted(*object_)};
+  error_ = Error{ErrorCode::kInvalidArgument,
+                 (path_.empty() ? "object" : Shown(path_)) + ": must be an object, not " + Quoted(*object_)};
 }
 
 std::string JsonReader::PathOf(std::string_view name) const {
@@ -49,7 +63,7 @@ void JsonReader::Reject(std::string_view name, std::string_view expected) {
   if (error_) return;
   const json* value = Find(name);
   error_ = Error{ErrorCode::kInvalidArgument,
-                 PathOf(name) + ": " + std::string(expected) + ", not " + (value == nullptr ? "absent" : Quoted(*value))};
+                 Shown(PathOf(name)) + ": " + std::string(expected) + ", not " + (value == nullptr ? "absent" : Quoted(*value))};
 }
 
 std::optional<std::string> JsonReader::OptionalString(std::string_view name) {

@@ -19,6 +19,10 @@ namespace cd::api {
 // event.
 std::string Quoted(const nlohmann::json& value);
 
+// Deeper than `levels`, which no value of ours is: writing it out would take stack for every level, and its author chose how
+// many.
+bool NestsTooDeep(const nlohmann::json& value, int levels = 16);
+
 template <typename E>
 using EnumName = std::pair<std::string_view, E>;
 

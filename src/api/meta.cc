@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/api/json_reader.h"
+#include "src/base/files.h"
 
 namespace cd::api {
 
@@ -57,6 +58,18 @@ json EncodeOwners(const std::vector<OwnerReference>& owners) {
   return out;
 }
 
+// Names and UIDs become parts of paths and of messages.
+Status CheckNames(const ObjectMeta& meta) {
+  if (meta.name.empty()) return Fail(ErrorCode::kInvalidArgument, "metadata.name: must be set");
+  for (const auto& [field, value] :
+       {std::pair{"name", &meta.name}, std::pair{"namespace", &meta.ns}, std::pair{"uid", &meta.uid}}) {
+    if (value->empty() || IsSafePathComponent(*value)) continue;
+    return Fail(ErrorCode::kInvalidArgument,
+                std::string("metadata.") + field + ": must be a Kubernetes name, not " + Quoted(*value));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<ObjectMeta> DecodeMeta(const json& object) {
@@ -75,7 +88,7 @@ Result<ObjectMeta> DecodeMeta(const json& object) {
   meta.finalizers = r.Strings("finalizers");
   meta.owners = ReadOwners(r);
   if (error) return Fail(*std::move(error));
-  if (meta.name.empty()) return Fail(ErrorCode::kInvalidArgument, "metadata.name: must be set");
+  if (auto named = CheckNames(meta); !named) return Fail(named.error());
   return meta;
 }
 

@@ -52,6 +52,16 @@ TEST(Meta, server_fields_are_read_but_not_written) {
   EXPECT_EQ(EncodeMeta(*meta), json({{"name", "n"}}));
 }
 
+TEST(Meta, names_that_could_leave_their_place_in_a_path_are_refused) {
+  for (const auto& [field, value] : {std::pair{"name", "../x"}, std::pair{"namespace", "a/b"}, std::pair{"uid", ".."}}) {
+    json object = {{"metadata", {{"name", "n"}}}};
+    object["metadata"][field] = value;
+    const auto meta = DecodeMeta(object);
+    ASSERT_FALSE(meta) << field;
+    EXPECT_EQ(meta.error().message, std::string("metadata.") + field + ": must be a Kubernetes name, not \"" + value + "\"");
+  }
+}
+
 TEST(Meta, errors_name_the_field) {
   EXPECT_EQ(DecodeMeta(json::object()).error().message, "metadata.name: must be set");
   for (const auto& [metadata, field] :

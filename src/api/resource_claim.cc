@@ -19,6 +19,12 @@ AllocationResult ReadResult(JsonReader r) {
   return {r.String("request"), r.String("driver"), r.String("pool"), r.String("device"), r.OptionalString("shareID")};
 }
 
+std::string RawParameters(const json* parameters) {
+  if (parameters == nullptr) return "null";
+  const json shown = NestsTooDeep(*parameters) ? json(Quoted(*parameters)) : *parameters;  // the decoder will refuse that text
+  return shown.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 // nullopt: another driver's.
 std::optional<AllocationConfig> ReadConfig(JsonReader r) {
   JsonReader opaque = r.Child("opaque");
@@ -26,8 +32,7 @@ std::optional<AllocationConfig> ReadConfig(JsonReader r) {
   AllocationConfig config;
   config.requests = r.Strings("requests");
   config.from_claim = r.String("source") == "FromClaim";
-  const json* parameters = opaque.Find("parameters");
-  config.parameters = parameters == nullptr ? "null" : parameters->dump(-1, ' ', false, json::error_handler_t::replace);
+  config.parameters = RawParameters(opaque.Find("parameters"));
   return config;
 }
 

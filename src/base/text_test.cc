@@ -13,6 +13,14 @@ TEST(CutText, never_inside_a_character) {
   EXPECT_EQ(CutText("€", 2), "");
 }
 
+TEST(Printable, is_one_line_of_whole_valid_characters) {
+  EXPECT_EQ(Printable("a\tb\r\n\x1b[0m\x7f", 100), "a b   [0m ");
+  EXPECT_EQ(Printable("\xff|\xc0\x80|\xed\xa0\x80|\xe2\x82", 100), "\ufffd|\ufffd\ufffd|\ufffd\ufffd\ufffd|\ufffd\ufffd");
+  EXPECT_EQ(Printable("Größe 🙂", 100), "Größe 🙂");
+  EXPECT_EQ(Printable("Größe 🙂", 11), "Größe ");
+  EXPECT_EQ(Printable("\xff", 2), "");
+}
+
 TEST(IsIpAddress, both_families_and_nothing_around_them) {
   for (const char* good : {"10.0.0.1", "::1", "fd00::a1", "::ffff:10.0.0.1"}) EXPECT_TRUE(IsIpAddress(good)) << good;
   for (const char* bad : {"", "10.0.0", "010.0.0.1 ", "[::1]", "fe80::1%eth0", "10.0.0.1/8", "node-1"}) {

@@ -19,6 +19,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxError = 1024;
+constexpr std::size_t kMaxVersion = 64;
+// A daemon that cut its text before it replaced invalid bytes made three of each.
+constexpr std::size_t kGrowth = 3;
 // What nvidia-imex accepts for a path in its configuration.
 constexpr std::size_t kMaxConfiguredPath = 256;
 
@@ -97,12 +100,6 @@ void CheckHosts(std::vector<DesiredHost>& hosts, JsonProblems& problems) {
   if (std::adjacent_find(hosts.begin(), hosts.end(), same_index) != hosts.end()) problems.Add("hosts", "names an index twice");
 }
 
-std::string WithoutControls(std::string text, std::size_t max) {
-  text.resize(std::min(text.size(), max));
-  std::replace_if(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
-  return text;
-}
-
 std::filesystem::path LockPath(const std::filesystem::path& dir) {
   return dir / "status" / "daemon.lock";
 }
@@ -171,8 +168,8 @@ std::string EncodeDaemonStatus(const DaemonStatus& status) {
                {"address", status.address},
                {"state", status.state},
                {"peers", std::move(peers)},
-               {"imexVersion", WithoutControls(status.imex_version, 64)},
-               {"error", WithoutControls(status.error, kMaxError)}});
+               {"imexVersion", Printable(status.imex_version, kMaxVersion)},
+               {"error", Printable(status.error, kMaxError)}});
 }
 
 Result<DaemonStatus> DecodeDaemonStatus(std::string_view text) {
@@ -188,8 +185,8 @@ Result<DaemonStatus> DecodeDaemonStatus(std::string_view text) {
   fields.Read("index", status.index, -1, kMaxNodeSlots - 1);
   fields.Read("address", status.address, INET6_ADDRSTRLEN);
   fields.Read("state", status.state, 32);
-  fields.Read("imexVersion", status.imex_version, std::size_t{3} * 64);  // an invalid byte became three
-  fields.Read("error", status.error, 3 * kMaxError);
+  fields.Read("imexVersion", status.imex_version, kGrowth * kMaxVersion);
+  fields.Read("error", status.error, kGrowth * kMaxError);
   fields.ForEach("peers", kMaxNodeSlots, [&](const JsonFields& entry) {
     PeerStatus peer{-1, ""};
     entry.Read("index", peer.index, 0, kMaxNodeSlots - 1);

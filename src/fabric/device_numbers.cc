@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "src/base/files.h"
+#include "src/base/text.h"
 
 namespace cd::fabric {
 namespace {
@@ -22,6 +23,10 @@ std::string_view TakeLine(std::string_view& text) {
   const std::string_view line = text.substr(0, end);
   text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
   return Trim(line);
+}
+
+std::string Quoted(std::string_view text) {
+  return "\"" + Printable(text, 80) + "\"";
 }
 
 std::optional<std::uint64_t> ParseNumber(std::string_view text) {
@@ -53,8 +58,8 @@ Result<std::uint32_t> FindCharacterMajor(std::string_view text, std::string_view
     if (!characters || gap == std::string_view::npos || Trim(line.substr(gap)) != name) continue;
     const auto major = ParseNumber(line.substr(0, gap));
     if (!major || *major == 0 || *major > kMaxMajor) {
-      return Fail(ErrorCode::kInvalidArgument, "the major of " + std::string(name) + " is \"" + std::string(line.substr(0, gap)) +
-                                                   "\", not a number from 1 to " + std::to_string(kMaxMajor));
+      return Fail(ErrorCode::kInvalidArgument, "the major of " + std::string(name) + " is " + Quoted(line.substr(0, gap)) +
+                                                   ", not a number from 1 to " + std::to_string(kMaxMajor));
     }
     return static_cast<std::uint32_t>(*major);
   }
@@ -73,7 +78,7 @@ Result<Capability> ParseCapability(std::string_view text) {
     const auto number = ParseNumber(value);
     const auto out_of_range = [&](std::uint64_t limit) {
       return Fail(ErrorCode::kInvalidArgument,
-                  std::string(key) + " is \"" + std::string(value) + "\", not a number up to " + std::to_string(limit));
+                  std::string(key) + " is " + Quoted(value) + ", not a number up to " + std::to_string(limit));
     };
     if (key == "DeviceFileMinor") {
       if (!number || *number > kMaxMinor) return out_of_range(kMaxMinor);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "src/base/text.h"
 #include "src/fabric/json_fields.h"
 
 namespace cd::fabric {
@@ -31,7 +32,7 @@ bool IsWord(std::string_view text) {
 }
 
 std::string Excerpt(std::string_view text) {
-  return "\"" + std::string(Trim(text).substr(0, 200)) + "\"";
+  return "\"" + Printable(Trim(text), 200) + "\"";
 }
 
 // A state word of foreign JSON; anything else becomes UNKNOWN rather than failing the whole report.

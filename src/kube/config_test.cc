@@ -67,6 +67,30 @@ TEST_F(Config, kubeconfig_of_the_current_context) {
   EXPECT_EQ(config->ns, "n");
 }
 
+TEST_F(Config, kubeconfig_data_is_strict_base64_in_one_line_or_with_a_line_end) {
+  for (const auto& [data, pem] : {std::pair{"Q0E=", "CA"}, {"Q0E=\n", "CA"}, {"Q0FD", "CAC"}, {"Qw==\r\n", "C"}}) {
+    json file = Kubeconfig();
+    file["clusters"][0]["cluster"]["certificate-authority-data"] = data;
+    const auto config = Load(file);
+    ASSERT_TRUE(config) << data << config.error().message;
+    EXPECT_EQ(config->tls.ca_pem, pem) << data;
+  }
+  for (const char* data : {"Q0E", "Q0E-", "Q0FD-===", "====", "Q=E=", "Q0 E=", "Q0E=Q0E="}) {
+    json file = Kubeconfig();
+    file["clusters"][0]["cluster"]["certificate-authority-data"] = data;
+    EXPECT_FALSE(Load(file)) << data;
+  }
+}
+
+TEST_F(Config, kubeconfig_token_cannot_add_a_header) {
+  json file = Kubeconfig();
+  file["users"][0]["user"]["token"] = "secret\r\nImpersonate-User: admin";
+  const auto config = Load(file);
+  ASSERT_FALSE(config);
+  EXPECT_NE(config.error().message.find("user.token"), std::string::npos);
+  EXPECT_EQ(config.error().message.find("secret"), std::string::npos);
+}
+
 TEST_F(Config, kubeconfig_files_are_relative_to_it) {
   Write("pki/ca", "CA-file");
   Write("pki/cert", "CERT");

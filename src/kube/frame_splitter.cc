@@ -9,10 +9,12 @@ Status FrameSplitter::Feed(std::string_view bytes) {
   taken_ = 0;
   if (buffer_.empty()) buffer_.shrink_to_fit();  // one huge event must not stay reserved for the life of the watch
   buffer_.append(bytes);
-  const std::size_t last_line_end = buffer_.rfind('\n');
-  const std::size_t unfinished = last_line_end == std::string::npos ? buffer_.size() : buffer_.size() - last_line_end - 1;
-  if (unfinished > largest_frame_) {
-    return Fail(ErrorCode::kInternal, fmt::format("a watch event is larger than {} bytes", largest_frame_));
+  // Only the new bytes can end a line: what stood there was looked at when it came.
+  for (std::size_t at = buffer_.size() - bytes.size(); at < buffer_.size(); ++at) {
+    if (buffer_[at] == '\n')
+      unfinished_ = 0;
+    else if (++unfinished_ > largest_frame_)
+      return Fail(ErrorCode::kInternal, fmt::format("a watch event is larger than {} bytes", largest_frame_));
   }
   return {};
 }

@@ -13,7 +13,7 @@ class FrameSplitter {
  public:
   explicit FrameSplitter(std::size_t largest_frame) : largest_frame_(largest_frame) {}
 
-  // Takes bytes. An error (frame above the limit) is final: the stream cannot be read on.
+  // Takes bytes. An error (a frame above the limit, however it was split) is final: the stream cannot be read on.
   Status Feed(std::string_view bytes);
   // The next whole frame without its line end, valid until the next call of either; empty when there is none. Blank lines are
   // skipped.
@@ -22,7 +22,8 @@ class FrameSplitter {
  private:
   const std::size_t largest_frame_;
   std::string buffer_;
-  std::size_t taken_ = 0;  // bytes of buffer_ already handed out
+  std::size_t taken_ = 0;       // bytes of buffer_ already handed out
+  std::size_t unfinished_ = 0;  // bytes after the last line end
 };
 
 }  // namespace cd::kube

@@ -186,7 +186,7 @@ TEST_F(InformerTest, garbage_in_the_stream_makes_a_list) {
 }
 
 TEST_F(InformerTest, fields_of_another_type_throw_nothing) {
-  client_.Answer(json{{"metadata", {{"resourceVersion", 10}}}, {"items", "none"}});
+  client_.Answer(json{{"metadata", {{"resourceVersion", "10"}}}, {"items", "none"}});
   EXPECT_TRUE(informer_->objects().empty());
   for (const json& event : {json{{"type", 1}, {"object", json::object()}}, json{{"type", "ADDED"}, {"object", "a"}}, json(7)}) {
     client_.Event(event);
@@ -194,9 +194,25 @@ TEST_F(InformerTest, fields_of_another_type_throw_nothing) {
     executor_.Advance(std::chrono::minutes(1));
     client_.Answer(ListOf(11, json::array()));
   }
-  client_.Event({{"type", "BOOKMARK"}, {"object", {{"metadata", {{"resourceVersion", 12}}}}}});
   client_.Event(EventOf("ADDED", Object("a", "u1", 13)));
   EXPECT_EQ(informer_->objects().size(), 1U);
+}
+
+TEST_F(InformerTest, what_has_no_version_is_no_place_to_watch_from) {
+  const json unusable[] = {json::object(), {{"resourceVersion", ""}}, {{"resourceVersion", "0"}}, {{"resourceVersion", 10}}};
+  for (const json& metadata : unusable) {
+    client_.Answer(json{{"metadata", metadata}, {"items", json::array()}});
+    EXPECT_FALSE(informer_->Synced()) << metadata;
+    EXPECT_TRUE(client_.streams.empty()) << metadata;
+    executor_.Advance(std::chrono::minutes(1));
+  }
+  Sync();
+  for (const json& metadata : unusable) {
+    client_.Event({{"type", "BOOKMARK"}, {"object", {{"metadata", metadata}}}});
+    EXPECT_FALSE(client_.Newest().alive) << metadata;
+    executor_.Advance(std::chrono::minutes(1));
+    EXPECT_EQ(client_.Answer(ListOf(10, json::array())).query.at("resourceVersion"), "10");
+  }
 }
 
 TEST_F(InformerTest, late_handler_is_told_everything) {

@@ -3,9 +3,11 @@
 #include <openssl/evp.h>
 
 #include <fmt/format.h>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "src/base/files.h"
+#include "src/base/text.h"
 #include "src/kube/json_text.h"
 
 namespace cd::kube {
@@ -23,13 +25,18 @@ bool Flag(const json& object, const char* name) {
   return it != object.end() && it->is_boolean() && it->get<bool>();
 }
 
-Result<std::string> DecodeBase64(const std::string& text, const char* field) {
+// Strict: OpenSSL's decoder passes over blanks, takes '-' for an end, and counts what it made of padding.
+Result<std::string> DecodeBase64(std::string_view text, const char* field) {
+  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) text.remove_suffix(1);
+  const std::size_t data = std::min(text.find_first_not_of(kAlphabet), text.size());
+  const std::size_t padding = text.size() - data;
+  const bool valid = text.size() % 4 == 0 && padding <= 2 && text.substr(data).find_first_not_of('=') == std::string_view::npos;
+  if (!valid) return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: must be base64", field));
   std::string out(text.size(), '\0');
   const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()),
                                    reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
-  if (size < 0) return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: must be base64", field));
-  std::size_t padding = 0;
-  while (padding < 2 && padding < text.size() && text[text.size() - 1 - padding] == '=') ++padding;
+  if (size < static_cast<int>(padding)) return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: must be base64", field));
   out.resize(static_cast<std::size_t>(size) - padding);
   return out;
 }
@@ -81,6 +88,10 @@ Status ReadUser(const json& user, const fs::path& folder, ClientConfig& config) 
     }
   }
   config.token = TextOf(user, "token");
+  // It becomes a header line.
+  if (Printable(config.token, config.token.size()) != config.token) {
+    return Fail(ErrorCode::kInvalidArgument, "user.token: must be text in one line");
+  }
   const std::string token_file = TextOf(user, "tokenFile");
   if (!token_file.empty()) config.token_file = folder / token_file;
   auto certificate = Pem(user, "client-certificate", folder);
@@ -112,16 +123,19 @@ Result<ClientConfig> Read(const json& file, const fs::path& folder) {
 
 }  // namespace
 
-Result<ClientConfig> LoadKubeconfig(const fs::path& path) {
-  auto content = ReadKernelFile(path, kLargestFile);
-  if (!content) return Fail(std::move(content.error()));
-  const json file = json::parse(*content, nullptr, false);
+Result<ClientConfig> ParseKubeconfig(std::string_view text, const fs::path& folder) {
+  const json file = json::parse(text, nullptr, false);
   if (!file.is_object()) {
-    return Fail(
-        ErrorCode::kInvalidArgument,
-        fmt::format("{}: must be JSON; write one with: kubectl config view --raw --minify --flatten -o json", path.string()));
+    return Fail(ErrorCode::kInvalidArgument,
+                "must be JSON; write one with: kubectl config view --raw --minify --flatten -o json");
   }
-  auto config = Read(file, fs::absolute(path).parent_path());
+  return Read(file, folder);
+}
+
+Result<ClientConfig> LoadKubeconfig(const fs::path& path) {
+  const auto content = ReadKernelFile(path, kLargestFile);
+  if (!content) return Fail(content.error());
+  auto config = ParseKubeconfig(*content, fs::absolute(path).parent_path());
   if (!config) return Fail(Annotate(std::move(config.error()), path.string()));
   return config;
 }

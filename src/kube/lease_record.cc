@@ -1,5 +1,6 @@
 #include "src/kube/lease_record.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "src/kube/json_text.h"
@@ -52,7 +53,7 @@ LeaseRecord Renewed(const LeaseRecord& current, const std::string& identity, Dur
     record.holder = identity;
     record.acquire_time = FormatMicroTime(now);
     // The first holder of all is no change of hands.
-    if (!current.acquire_time.empty()) ++record.transitions;
+    if (!current.acquire_time.empty() && record.transitions < std::numeric_limits<int>::max()) ++record.transitions;
   }
   record.duration_seconds = static_cast<int>(std::chrono::duration_cast<std::chrono::seconds>(duration).count());
   record.renew_time = FormatMicroTime(now);

@@ -25,6 +25,11 @@ const std::string& ResourceVersionOf(const json& object) {
   return TextOf(MemberOf(object, "metadata"), "resourceVersion");
 }
 
+// "0" would mean any state.
+bool Names(const std::string& resource_version) {
+  return !resource_version.empty() && resource_version != "0";
+}
+
 std::map<std::string, std::string> Selectors(const InformerOptions& options) {
   std::map<std::string, std::string> query;
   if (!options.label_selector.empty()) query["labelSelector"] = options.label_selector;
@@ -86,6 +91,11 @@ class Reflector::Impl : public std::enable_shared_from_this<Impl> {
       last_error_ = std::move(list.error());
       return Step(list_watch::ListFailed{last_error_});
     }
+    // Without a version there is nothing a watch could start from: it would begin at a state of the server's choice.
+    if (!Names(ResourceVersionOf(*list))) {
+      last_error_ = {ErrorCode::kInternal, "the list has no resourceVersion"};
+      return Step(list_watch::ListFailed{last_error_});
+    }
     std::vector<const json*> items;
     for (const json& item : ArrayOf(*list, "items")) items.push_back(&item);
     Recovered();
@@ -119,11 +129,13 @@ class Reflector::Impl : public std::enable_shared_from_this<Impl> {
       return OnWatchFailed({ErrorCode::kInternal, "a watch event is not the JSON object it should be"});
     }
     if (type == "ERROR") return OnWatchFailed(StatusError(object, 200));
+    const std::string& version = ResourceVersionOf(object);
+    if (!Names(version)) return OnWatchFailed({ErrorCode::kInternal, "the object of a watch event has no resourceVersion"});
     Recovered();
     if (type == "ADDED") handlers_.change(ChangeType::kAdded, object);
     if (type == "MODIFIED") handlers_.change(ChangeType::kModified, object);
     if (type == "DELETED") handlers_.change(ChangeType::kDeleted, object);
-    if (!stopped_) Step(list_watch::Event{ResourceVersionOf(object)});
+    if (!stopped_) Step(list_watch::Event{version});
   }
 
   void OnEnd(Status end) {

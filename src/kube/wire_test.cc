@@ -96,6 +96,12 @@ TEST(Frames, limit_holds_for_one_frame_not_for_the_stream) {
   EXPECT_FALSE(splitter.Feed("1"));
 }
 
+TEST(Frames, limit_holds_for_a_frame_that_comes_whole_too) {
+  FrameSplitter splitter(10);
+  EXPECT_TRUE(splitter.Feed("1234567890\n"));
+  EXPECT_FALSE(splitter.Feed("12345678901\n"));
+}
+
 struct StatusCase {
   int http;
   const char* reason;

@@ -5,6 +5,7 @@
 
 #include "src/api/json_reader.h"
 #include "src/base/files.h"
+#include "src/fabric/device_numbers.h"
 
 namespace cd::plugin {
 
@@ -53,15 +54,88 @@ ClaimEntry ReadParts(api::JsonReader& reader) {
   return entry;
 }
 
-// UIDs become file names; a channel becomes a device number.
-Status Plausible(const ClaimEntry& entry) {
-  if (!IsSafePathComponent(entry.claim.uid)) return Fail(ErrorCode::kInvalidArgument, "a claim's UID is no file name");
-  if (entry.grant && entry.grant->channel < 1) return Fail(ErrorCode::kInvalidArgument, "a granted channel is below 1");
+tl::unexpected<Error> Invalid(std::string message) {
+  return Fail(ErrorCode::kInvalidArgument, std::move(message));
+}
+
+// A UID becomes a file name, and a channel the minor number of a device.
+Status CheckUid(const std::string& field, const std::string& uid) {
+  return IsSafePathComponent(uid) ? Status{} : Invalid(field + ": " + api::Quoted(uid) + " is no UID");
+}
+Status CheckChannel(const std::string& field, int channel) {
+  if (channel >= 1 && static_cast<std::uint32_t>(channel) <= fabric::kMaxMinor) return {};
+  return Invalid(field + ": " + std::to_string(channel) + " is no channel number");
+}
+
+Status CheckParts(api::JsonReader& reader, const ClaimEntry& entry) {
+  if (auto uid = CheckUid(reader.PathOf("claim.uid"), entry.claim.uid); !uid) return uid;
+  return entry.grant ? CheckChannel(reader.PathOf("grant.channel"), entry.grant->channel) : Status{};
+}
+
+Status ReadClaim(api::JsonReader& item, Checkpoint& out) {
+  ClaimEntry entry = ReadParts(item);
+  entry.phase = item.Enum("state", kPhases, ClaimPhase::kStarted);
+  if (auto checked = CheckParts(item, entry); !checked) return checked;
+  if (entry.phase == ClaimPhase::kStarted) {
+    entry.nonce = item.String("nonce");
+    const std::int64_t started = item.Int64("startedMonotonicMilliseconds");
+    if (started < 0) return Invalid(item.PathOf("startedMonotonicMilliseconds") + ": must not be below 0");
+    entry.started = SteadyTime(Duration(started));
+  }
+  const std::string uid = entry.claim.uid;
+  if (!out.claims.emplace(uid, std::move(entry)).second) return Invalid(item.PathOf("claim.uid") + ": stands there twice");
   return {};
 }
 
-api::NodeChannel ReadChannel(api::JsonReader& reader) {
-  return {reader.String("domainUID"), reader.Int("channel"), reader.String("computeDomainUID")};
+Status ReadLingering(api::JsonReader& item, Checkpoint& out) {
+  const std::string uid = item.String("claimUID");
+  if (auto checked = CheckUid(item.PathOf("claimUID"), uid); !checked) return checked;
+  Grant grant = ReadGrant(item.Child("grant"));
+  if (auto checked = CheckChannel(item.PathOf("grant.channel"), grant.channel); !checked) return checked;
+  if (!out.lingering.emplace(uid, std::move(grant)).second) return Invalid(item.PathOf("claimUID") + ": stands there twice");
+  return {};
+}
+
+Status ReadWithdrawing(api::JsonReader& item, Checkpoint& out) {
+  api::NodeChannel channel{item.String("domainUID"), item.Int("channel"), item.String("computeDomainUID")};
+  if (auto checked = CheckChannel(item.PathOf("channel"), channel.channel); !checked) return checked;
+  out.withdrawing.insert(std::move(channel));
+  return {};
+}
+
+// Losing one of these would let a Prepare complete that began before its claim's Unprepare.
+Status ReadUnprepared(api::JsonReader reader, Checkpoint& out) {
+  const json* unprepared = reader.Find("unprepared");
+  if (unprepared == nullptr) return {};
+  if (!unprepared->is_object()) return Invalid("unprepared: must be an object, not " + api::Quoted(*unprepared));
+  api::JsonReader sequences = reader.Child("unprepared");
+  for (const auto& [uid, value] : unprepared->items()) {
+    const std::int64_t sequence = sequences.Int64(uid, -1);
+    if (sequence < 0) return Invalid("unprepared: " + api::Quoted(value) + " is no sequence number");
+    out.unprepared[uid] = static_cast<std::uint64_t>(sequence);
+  }
+  return {};
+}
+
+using ReadItem = Status (*)(api::JsonReader& item, Checkpoint& out);
+
+Status ReadItems(api::JsonReader& reader, const char* list, ReadItem read, Checkpoint& out) {
+  for (api::JsonReader& item : reader.Children(list)) {
+    if (auto done = read(item, out); !done) return done;
+  }
+  return {};
+}
+
+Status ReadBody(api::JsonReader& reader, Checkpoint& out) {
+  const std::int64_t sequence = reader.Int64("sequence");
+  if (sequence < 0) return Invalid("sequence: must not be below 0");
+  out.sequence = static_cast<std::uint64_t>(sequence);
+  out.boot_id = reader.String("bootID");
+  out.maintenance = reader.String("maintenance");
+  if (auto read = ReadItems(reader, "claims", ReadClaim, out); !read) return read;
+  if (auto read = ReadItems(reader, "lingering", ReadLingering, out); !read) return read;
+  if (auto read = ReadItems(reader, "withdrawing", ReadWithdrawing, out); !read) return read;
+  return ReadUnprepared(reader, out);
 }
 
 }  // namespace
@@ -93,7 +167,7 @@ Result<ClaimEntry> DecodeClaimParts(const json& object, const std::string& path)
   api::JsonReader reader(&object, path, error);
   ClaimEntry entry = ReadParts(reader);
   if (error) return Fail(*error);
-  if (auto plausible = Plausible(entry); !plausible) return Fail(plausible.error());
+  if (auto checked = CheckParts(reader, entry); !checked) return Fail(checked.error());
   return entry;
 }
 
@@ -118,29 +192,10 @@ Result<Checkpoint> DecodeCheckpoint(std::string_view text) {
   // A newer version only ever adds: an older plugin after a downgrade reads what it knows.
   if (reader.Int("version") < 1) return Fail(ErrorCode::kInvalidArgument, "version: missing or not a number above 0");
   Checkpoint out;
-  out.boot_id = reader.String("bootID");
-  out.sequence = static_cast<std::uint64_t>(reader.Int64("sequence"));
-  out.maintenance = reader.String("maintenance");
-  for (api::JsonReader& item : reader.Children("claims")) {
-    ClaimEntry entry = ReadParts(item);
-    entry.phase = item.Enum("state", kPhases, ClaimPhase::kStarted);
-    entry.nonce = item.String("nonce");
-    entry.started = SteadyTime(Duration(item.Int64("startedMonotonicMilliseconds")));
-    if (auto plausible = Plausible(entry); !plausible) return Fail(plausible.error());
-    out.claims[entry.claim.uid] = std::move(entry);
-  }
-  for (api::JsonReader& item : reader.Children("lingering")) {
-    const std::string uid = item.String("claimUID");
-    if (!IsSafePathComponent(uid)) return Fail(ErrorCode::kInvalidArgument, "a lingering claim's UID is no file name");
-    out.lingering[uid] = ReadGrant(item.Child("grant"));
-  }
-  for (api::JsonReader& item : reader.Children("withdrawing")) out.withdrawing.insert(ReadChannel(item));
-  if (const json* unprepared = reader.Find("unprepared"); unprepared != nullptr && unprepared->is_object()) {
-    for (const auto& [uid, sequence] : unprepared->items()) {
-      if (sequence.is_number_unsigned()) out.unprepared[uid] = sequence.get<std::uint64_t>();
-    }
-  }
+  const Status read = ReadBody(reader, out);
+  // The first wrong type explains what was missed after it.
   if (error) return Fail(*error);
+  if (!read) return Fail(read.error());
   return out;
 }
 

@@ -65,6 +65,14 @@ TEST(CheckpointText, fields_of_a_newer_plugin_are_passed_over) {
   EXPECT_NE(FindCompleted(*read, "a"), nullptr);
 }
 
+TEST(CheckpointText, fields_an_older_plugin_did_not_write_may_be_missing) {
+  const auto read = DecodeCheckpoint(R"({"version":1,"bootID":"b","claims":[
+      {"claim":{"namespace":"n","name":"c","uid":"a"},"state":"PrepareCompleted","grant":{"channel":7}}]})");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_NE(FindCompleted(*read, "a"), nullptr);
+  EXPECT_EQ(read->sequence, 0u);
+}
+
 class DamagedTextTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(DamagedTextTest, is_told_from_an_empty_checkpoint) {
@@ -77,7 +85,12 @@ INSTANTIATE_TEST_SUITE_P(
                       R"({"version":1,"claims":[{"claim":{"uid":"../x"},"state":"PrepareStarted"}]})",
                       R"({"version":1,"claims":[{"claim":{"uid":"a"},"state":"Dreaming"}]})",
                       R"({"version":1,"claims":[{"claim":{"uid":"a"},"state":"PrepareStarted","grant":{"channel":0}}]})",
-                      R"({"version":1,"lingering":[{"claimUID":"/etc","grant":{"channel":1}}]})"));
+                      R"({"version":1,"lingering":[{"claimUID":"/etc","grant":{"channel":1}}]})",
+                      R"({"version":1,"lingering":[{"claimUID":"a","grant":{"channel":0}}]})",
+                      R"({"version":1,"withdrawing":[{"channel":-7}]})", R"({"version":1,"sequence":-1})",
+                      R"({"version":1,"unprepared":{"a":"3"}})", R"({"version":1,"unprepared":["a"]})",
+                      R"({"version":1,"claims":[{"claim":{"uid":"a"},"startedMonotonicMilliseconds":-1}]})",
+                      R"({"version":1,"claims":[{"claim":{"uid":"a"}},{"claim":{"uid":"a"}}]})"));
 
 TEST(CheckpointRules, a_started_prepare_is_reported_but_vouches_for_nobody) {
   Checkpoint checkpoint;

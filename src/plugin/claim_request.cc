@@ -13,7 +13,8 @@ std::string NameOf(const api::ObjectRef& claim) {
   return "ResourceClaim " + claim.ns + "/" + claim.name;
 }
 
-// What the kubelet hands over becomes part of paths and messages.
+}  // namespace
+
 Status CheckRef(const api::ObjectRef& asked) {
   if (!IsSafePathComponent(asked.uid)) {
     return Fail(ErrorCode::kInvalidArgument, "claim UID: not a UID; the kubelet must pass the ResourceClaim's metadata.uid");
@@ -23,8 +24,6 @@ Status CheckRef(const api::ObjectRef& asked) {
   }
   return {};
 }
-
-}  // namespace
 
 Status StillWanted(const api::ResourceClaim& claim, const api::ObjectRef& asked, const std::string& node) {
   if (claim.meta.uid != asked.uid) {
@@ -44,7 +43,6 @@ Status StillWanted(const api::ResourceClaim& claim, const api::ObjectRef& asked,
 
 Result<ClaimRequest> ReadClaimRequest(const api::ResourceClaim& claim, const api::ObjectRef& asked, const std::string& node,
                                       const std::string& daemon_namespace) {
-  if (auto ok = CheckRef(asked); !ok) return Fail(ok.error());
   if (auto wanted = StillWanted(claim, asked, node); !wanted) return Fail(wanted.error());
   ClaimRequest out;
   out.claim = asked;

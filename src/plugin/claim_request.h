@@ -16,9 +16,12 @@ struct ClaimRequest {
   std::optional<api::ChannelConfig> channel;  // nullopt: the daemon's claim
 };
 
-// `asked` is what the kubelet named: a claim of that name with another UID is a different claim. Results of other drivers are
-// passed over. `daemon_namespace` is the only one whose claims get the daemon device: it comes with the right to manage IMEX.
-// Errors name field, value and remedy; kInvalidArgument ones cannot be cured by waiting.
+// What the kubelet hands over becomes part of paths, requests and messages.
+Status CheckRef(const api::ObjectRef& asked);
+
+// `asked` is what the kubelet named, after CheckRef: a claim of that name with another UID is a different claim. Results of other
+// drivers are passed over. `daemon_namespace` is the only one whose claims get the daemon device: it comes with the right to
+// manage IMEX. Errors name field, value and remedy; kInvalidArgument ones cannot be cured by waiting.
 Result<ClaimRequest> ReadClaimRequest(const api::ResourceClaim& claim, const api::ObjectRef& asked, const std::string& node,
                                       const std::string& daemon_namespace);
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "src/base/event_loop.h"
+#include "src/plugin/dra_messages.h"
 #include "src/plugin/proto/dra.grpc.pb.h"
 #include "src/plugin/proto/health.grpc.pb.h"
 #include "src/plugin/proto/registration.grpc.pb.h"
@@ -20,6 +21,7 @@ namespace cd::plugin {
 namespace {
 
 namespace dra = ::k8s::io::kubelet::pkg::apis::dra::v1;
+using internal::Fill;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -158,6 +160,19 @@ TEST_F(DraServerTest, every_claim_gets_its_devices_or_its_error) {
   EXPECT_EQ(devices[0].share_id(), "share-1");
   EXPECT_THAT(devices[0].cdi_device_ids(), ElementsAre("compute-domain.nvidia.com/claim=uid-of-good"));
   EXPECT_FALSE(devices[1].has_share_id());
+}
+
+TEST(DraMessages, an_error_reaches_the_pods_event_as_one_readable_line) {
+  dra::NodePrepareResourceResponse answer;
+  Fill(PrepareResult(Fail(ErrorCode::kInternal, "cannot read \"\xff\n\x1b[31m" + std::string(2000, 'x'))), answer);
+  EXPECT_THAT(answer.error(), testing::StartsWith("cannot read \"\ufffd  [31mxxx"));
+  EXPECT_EQ(answer.error().size(), 1024u);
+}
+
+TEST(DraMessages, a_claim_that_is_answered_twice_has_its_devices_once) {
+  dra::NodePrepareResourceResponse answer;
+  for (int i = 0; i < 2; ++i) Fill(PrepareResult({{"channel", "node-1", "channel-0", std::nullopt, {"id"}}}), answer);
+  EXPECT_EQ(answer.devices_size(), 1);
 }
 
 TEST_F(DraServerTest, empty_prepare_is_answered_without_the_driver) {

@@ -3,13 +3,11 @@
 #include <memory>
 #include <utility>
 
+#include "src/plugin/dra_messages.h"
+
 namespace cd::plugin::internal {
 
 namespace {
-
-api::ObjectRef RefOf(const dra::Claim& claim) {
-  return {claim.namespace_(), claim.name(), claim.uid()};
-}
 
 // A call whose answers come one by one on the executor. The reactor may be gone as soon as Finish was called, so what tasks hold
 // is this shared part; its members belong to the executor.
@@ -39,21 +37,6 @@ class Reactor final : public grpc::ServerUnaryReactor {
  private:
   std::function<void()> on_cancel_;  // set before the reactor is handed to gRPC
 };
-
-void Fill(const PrepareResult& result, dra::NodePrepareResourceResponse& out) {
-  if (!result) {
-    out.set_error(result.error().message);
-    return;
-  }
-  for (const PreparedDevice& device : *result) {
-    dra::Device& answer = *out.add_devices();
-    answer.add_request_names(device.request.substr(0, device.request.find('/')));
-    answer.set_pool_name(device.pool);
-    answer.set_device_name(device.device);
-    for (const std::string& id : device.cdi_ids) answer.add_cdi_device_ids(id);
-    if (device.share_id) answer.set_share_id(*device.share_id);
-  }
-}
 
 }  // namespace
 
@@ -103,8 +86,7 @@ grpc::ServerUnaryReactor* DraService::NodeUnprepareResources(grpc::CallbackServe
     const auto claims = request->claims();
     for (const dra::Claim& claim : claims) {
       handler_.Unprepare(RefOf(claim), [call, uid = claim.uid()](Status result) {
-        auto& answer = (*call->response->mutable_claims())[uid];
-        if (!result) answer.set_error(result.error().message);
+        Fill(result, (*call->response->mutable_claims())[uid]);
         --call->open_claims;
         call->Settle();
       });

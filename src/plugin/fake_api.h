@@ -133,7 +133,7 @@ class FakeApi final : public kube::ApiClient {
   Result<nlohmann::json> Change(const kube::ApiRequest& request, const Key& key, const nlohmann::json& present) {
     const nlohmann::json body = nlohmann::json::parse(request.body);
     const std::string wanted = body.contains("metadata") ? body["metadata"].value("resourceVersion", "") : "";
-    if (!wanted.empty() && wanted != present["metadata"]["resourceVersion"])
+    if (!wanted.empty() && present["metadata"]["resourceVersion"] != nlohmann::json(wanted))
       return Fail(ErrorCode::kConflict, "resourceVersion is old");
     nlohmann::json object = present;
     if (request.verb == kube::Verb::kUpdate) {
@@ -161,8 +161,9 @@ class FakeApi final : public kube::ApiClient {
   void Tell(const std::string& plural, const char* type, const nlohmann::json& object) {
     const std::string event = nlohmann::json{{"type", type}, {"object", object}}.dump();
     for (const Watcher& watcher : watches_) {
-      if (watcher.plural != plural || (!watcher.name.empty() && watcher.name != object["metadata"]["name"])) continue;
-      executor_.Post([this, event, on_event = watcher.on_event] { on_event(event); });
+      if (watcher.plural != plural || (!watcher.name.empty() && object["metadata"]["name"] != nlohmann::json(watcher.name)))
+        continue;
+      executor_.Post([event, on_event = watcher.on_event] { on_event(event); });
     }
   }
 

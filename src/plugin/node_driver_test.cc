@@ -227,6 +227,19 @@ TEST_F(NodeDriverTest, path_like_claim_uid_reaches_no_path) {
   ExpectNothingWritten();
 }
 
+TEST_F(NodeDriverTest, what_is_no_name_is_asked_of_nobody) {
+  for (const api::ObjectRef& claim : {api::ObjectRef{"", "", ""},
+                                      {"..", "claim-1", ClaimUid(1)},
+                                      {"red-ns", "", ClaimUid(1)},
+                                      {"red-ns", "a/b", ClaimUid(1)}}) {
+    results.clear();
+    Prepare(claim);
+    EXPECT_THAT(Error(), HasSubstr("claim"));
+  }
+  EXPECT_THAT(api.calls, IsEmpty());
+  ExpectNothingWritten();
+}
+
 TEST_F(NodeDriverTest, allocation_mode_that_is_not_the_compute_domains_is_refused_naming_both) {
   SetDomain({});
   api.Put(api::kComputeDomains,

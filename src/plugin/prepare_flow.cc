@@ -28,6 +28,7 @@ std::vector<FlowAction> PrepareFlow::Step(const FlowEvent& event) {
 }
 
 void PrepareFlow::On(const event::Started&) {
+  if (auto named = CheckRef(input_.claim); !named) return FailWith(named.error());
   Do(action::StartTimer{FlowTimer::kLimit, kPrepareLimit});
   Do(action::LookUp{});
 }

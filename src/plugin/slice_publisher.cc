@@ -1,6 +1,7 @@
 #include "src/plugin/slice_publisher.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "src/base/log.h"
@@ -78,11 +79,10 @@ void SlicePublisher::SetClique(const std::string& clique_id) {
 // One slice is the whole pool, so a changed one keeps the pool's generation: the server replaces it in one step.
 void SlicePublisher::Reconcile() {
   if (!clique_known_ || !synced_ || in_flight_ || retry_armed_) return;
-  std::int64_t generation = 0;
   const json* ours = nullptr;
   const json* obsolete = nullptr;
   for (const auto& [name, slice] : slices_) {
-    generation = std::max(generation, GenerationOf(slice));
+    generation_ = std::max(generation_, GenerationOf(slice));
     (name == SliceName(input_.node) ? ours : obsolete) = &slice;
   }
   published_ = false;
@@ -91,14 +91,16 @@ void SlicePublisher::Reconcile() {
     return;
   }
   if (obsolete != nullptr) return Remove(*obsolete);
-  if (ours == nullptr) return Create(generation + 1);
+  if (ours == nullptr) return Create();
   if (!Covers(*ours, BuildSlice(input_, *owner_, GenerationOf(*ours)))) return Update(*ours);
   published_ = true;
 }
 
-void SlicePublisher::Create(std::int64_t generation) {
+void SlicePublisher::Create() {
   in_flight_ = true;
-  client_.Call(kube::Create(api::kResourceSlices, "", BuildSlice(input_, *owner_, generation)),
+  // Above all there were, also those just removed: a scheduler may still know them. Somebody may have used the highest number.
+  if (generation_ < std::numeric_limits<std::int64_t>::max()) ++generation_;
+  client_.Call(kube::Create(api::kResourceSlices, "", BuildSlice(input_, *owner_, generation_)),
                [this](Result<json> answer) { OnWritten(std::move(answer), "create"); });
 }
 

@@ -34,7 +34,7 @@ class SlicePublisher {
 
  private:
   void Reconcile();
-  void Create(std::int64_t generation);
+  void Create();
   void Update(const nlohmann::json& present);
   void Remove(const nlohmann::json& slice);
   void OnWritten(Result<nlohmann::json> answer, std::string_view what);
@@ -50,6 +50,7 @@ class SlicePublisher {
   bool in_flight_ = false;
   bool retry_armed_ = false;
   bool published_ = false;
+  std::int64_t generation_ = 0;  // the highest ever seen in the node's pool
   // By name: what the watch says, and what the server answered to our writes where that is newer.
   std::map<std::string, nlohmann::json> slices_;
   kube::Reflector reflector_;

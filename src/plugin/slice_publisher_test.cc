@@ -88,7 +88,7 @@ TEST_F(SlicePublisherTest, slice_the_kubelet_wipes_is_created_again_at_once_with
   Start();
   api.Remove(api::kResourceSlices, {"", SliceName(kNode)});
   executor.RunPosted();
-  EXPECT_FALSE(Slice().is_null());
+  EXPECT_EQ(Slice()["spec"]["pool"]["generation"], 2);
   EXPECT_EQ(api.Count("create resourceslices"), 2);
 }
 
@@ -107,7 +107,16 @@ TEST_F(SlicePublisherTest, slices_of_another_driver_of_this_name_are_removed_and
   api.Put(api::kResourceSlices, old);
   Start();
   EXPECT_EQ(api.Find(api::kResourceSlices, {"", "node-1-compute-domain-x7k2p"}), nullptr);
+  EXPECT_EQ(Slice()["spec"]["pool"]["generation"], 6);
+}
+
+TEST_F(SlicePublisherTest, highest_generation_there_is_can_be_matched) {
+  auto old = BuildSlice({kNode, kDomain, 32, DeviceMode::kPlain}, kOwner, INT64_MAX);
+  old["metadata"]["name"] = "node-1-compute-domain-x7k2p";
+  api.Put(api::kResourceSlices, old);
+  Start();
   EXPECT_FALSE(Slice().is_null());
+  EXPECT_TRUE(publisher->Published());
 }
 
 TEST_F(SlicePublisherTest, slice_that_is_right_costs_no_write) {
