@@ -7,7 +7,7 @@ PYTHON := $(VENV)/bin/python
 LAB := lab/lab
 NODES ?= 4
 
-.PHONY: help setup build lab demo test test-unit test-parts test-e2e test-faults-short test-faults sanitize tsan simulate check bench lint format image image-arm64 test-arm64 lab-down
+.PHONY: help setup build lab demo test test-unit test-parts test-e2e test-faults-short test-faults sanitize tsan fuzz simulate check bench lint format image image-arm64 test-arm64 lab-down
 
 help: ## what each target does
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -58,7 +58,7 @@ test-unit: build ## unit tests, and integration tests against a real kube-apiser
 	CD_KUBE_BIN=$$($(LAB) build --print-path) ctest --preset release -j $(JOBS) --output-junit $(CURDIR)/$(RESULTS)/unit.xml
 
 test-parts: image ## chart, emulator, daemon and the lab itself
-	$(PYTEST) --junitxml=$(RESULTS)/parts.xml tests/bench tests/deploy tests/emulator tests/daemon tests/lab
+	$(PYTEST) --junitxml=$(RESULTS)/parts.xml tests/bench tests/deploy tests/docs tests/emulator tests/daemon tests/lab
 
 test-e2e: lab ## the whole on the lab cluster
 	$(LAB) exec $(CURDIR)/$(PYTHON) -m pytest -q -p no:cacheprovider --junitxml=$(RESULTS)/e2e.xml tests/e2e
@@ -78,6 +78,12 @@ sanitize: build/.setup ## unit tests that link no gRPC, under AddressSanitizer a
 
 tsan: build/.setup ## the same under ThreadSanitizer
 	cmake --preset tsan >/dev/null && cmake --build --preset tsan -j $(JOBS) && ctest --preset tsan -j $(JOBS)
+
+SECONDS ?= 60
+PARSERS ?=
+fuzz: build/.setup ## fuzz every parser of foreign bytes for SECONDS=60 each, or those named in PARSERS
+	cmake --preset fuzz >/dev/null && cmake --build --preset fuzz -j $(JOBS)
+	tests/fuzz/run build/fuzz/tests/fuzz/fuzz $(SECONDS) $(PARSERS)
 
 SEEDS ?= 1000
 STEPS ?= 2000
