@@ -90,6 +90,34 @@ TEST(StatusTest, spare_slots_and_other_members_do_not_count) {
   EXPECT_EQ(Find(world.Status(), "Formed").status, "True");
 }
 
+// A clique is an IMEX domain of its own: numbers and indexes of one say nothing about the other.
+TEST(StatusTest, each_clique_is_a_partition_with_its_own_channel_and_indexes) {
+  World world;
+  world.domain.members = {Member(0, "a")};
+  world.a.status.daemon.connected.clear();
+  constexpr char kOther[] = "3f0e6c1a-0000-4000-8000-000000000001.2";
+  api::ImexDomain other = Domain();
+  other.meta.name = other.clique_id = kOther;
+  other.meta.uid = "other-uid";
+  other.members = {Member(0, "b")};
+  other.channels = {Lease(9, kRed)};
+  world.b = Assigned("b", 0);
+  world.b.domain = api::DomainAssignment{kOther, "other-uid", 0};
+  world.b.status.clique_ids = {kOther};
+  world.b.status.daemon.domain_uid = "other-uid";
+  const auto status = Summarize({world.cd,
+                                 std::nullopt,
+                                 std::nullopt,
+                                 world.nodes,
+                                 All({world.a, world.b}),
+                                 {{kClique, std::make_shared<const api::ImexDomain>(world.domain)},
+                                  {kOther, std::make_shared<const api::ImexDomain>(other)}},
+                                 kNow});
+  EXPECT_EQ(status.ready_nodes, 2);
+  EXPECT_EQ(status.partitions, (std::vector<api::PartitionStatus>{{kClique, kClique, 5, 1, 1}, {kOther, kOther, 9, 1, 1}}));
+  EXPECT_EQ(Find(status, "Ready").status, "True");
+}
+
 TEST(StatusTest, not_accepted_shows_everywhere) {
   World world;
   world.not_accepted = "spec.gating: no";

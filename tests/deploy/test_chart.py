@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.deploy.helm import CHART, NAMESPACE, Helm
 
@@ -22,6 +23,15 @@ VARIANTS = {
 @pytest.fixture(scope="module", params=VARIANTS.values(), ids=VARIANTS.keys())
 def objects(request: pytest.FixtureRequest, helm: Helm) -> list[Object]:
     return helm.objects(*request.param)
+
+
+class UniqueKeys(yaml.SafeLoader):
+    """Refuses what YAML 1.2 forbids and PyYAML passes over: a key that stands twice in a mapping."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        assert len(set(keys)) == len(keys), f"a key stands twice{node.start_mark}"
+        return super().construct_mapping(node, deep)
 
 
 def of_kind(objects: list[Object], *kinds: str) -> dict[str, Object]:
@@ -149,6 +159,41 @@ def test_no_role_has_a_wildcard_or_reads_secrets(objects: list[Object]) -> None:
             assert "*" not in rule["apiGroups"] + rule["resources"] + rule["verbs"], name
             assert not {"secrets", "serviceaccounts/token", "pods/exec", "nodes/proxy"} & set(rule["resources"]), name
             assert not {"impersonate", "bind", "escalate"} & set(rule["verbs"]), name
+
+
+@pytest.mark.parametrize("settings", VARIANTS.values(), ids=VARIANTS.keys())
+def test_no_key_and_no_object_stands_twice(helm: Helm, settings: tuple[str, ...]) -> None:
+    """Strict YAML readers refuse the first, and of two objects of a name one is lost."""
+    rendered = helm.template(*settings).stdout
+    documents = [document for document in yaml.load_all(rendered, UniqueKeys) if document]
+    names = [(o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"]) for o in documents]
+    assert len(set(names)) == len(names)
+
+
+def test_no_container_asks_the_runtime_for_gpus(helm: Helm) -> None:
+    """The daemon gets its device through its claim; the plugin is given GPUs only by an explicit value."""
+    for name in workloads(helm.objects()):
+        environment = {e["name"] for e in container(helm.objects(), name).get("env", [])}
+        assert not [e for e in environment if e.startswith("NVIDIA_")], name
+
+
+def test_pull_secrets_reach_every_workload(helm: Helm) -> None:
+    for name, spec in workloads(helm.objects('imagePullSecrets=[{"name":"s"}]')).items():
+        assert spec["imagePullSecrets"] == [{"name": "s"}], name
+
+
+def test_every_probe_asks_a_port_the_program_was_given(helm: Helm) -> None:
+    objects = helm.objects("controller.healthPort=9081", "kubeletPlugin.healthPort=9082")
+    for name, port in {"compute-domain-controller": 9081, "compute-domain-kubelet-plugin": 9082}.items():
+        c = container(objects, name)
+        assert f"--health-port={port}" in c["args"]
+        ports = {p["name"]: p["containerPort"] for p in c["ports"]}
+        probes = {kind: c[kind] for kind in ("livenessProbe", "readinessProbe", "startupProbe") if kind in c}
+        assert {ports.get(p["httpGet"]["port"], p["httpGet"]["port"]) for p in probes.values()} == {port}
+        assert "livenessProbe" not in probes or probes["livenessProbe"]["failureThreshold"] * probes["livenessProbe"]["periodSeconds"] >= 30
+    startup = container(objects, "compute-domain-kubelet-plugin")["startupProbe"]
+    assert startup["periodSeconds"] == 1, "the plugin counts as started within a second"
+    assert startup["failureThreshold"] >= 60, "a slow start is not taken for a dead plugin"
 
 
 def test_each_policy_has_a_binding_that_denies_and_fails_closed(objects: list[Object]) -> None:
