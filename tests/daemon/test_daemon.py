@@ -111,6 +111,20 @@ def test_one_that_cannot_start_is_retried_and_says_why(clique):
     assert node.wait_state("READY")["error"] == ""
 
 
+def test_an_nvidia_imex_of_the_host_is_told_in_the_kernels_words_and_outlived(clique):
+    """The kernel takes one daemon. Ours keeps trying, touches the other one not, and works as soon as that is gone."""
+    node = clique.node()
+    host = node.node.start_imex([node.ip], SERVER_PORT=51000, IMEX_CMD_PORT=51005)
+    node.node.wait_ready()
+    node.desire({})
+    node.start()
+    status = eventually(lambda: node.status().get("state") == "FAILED" and node.status())
+    assert "NV_ERR_IN_USE" in status["error"]
+    assert node.node.state() == "READY" and host.process.poll() is None
+    host.stop()
+    assert node.wait_state("READY")["error"] == ""
+
+
 def test_sigterm_stops_both_in_order(clique):
     node = clique.node()
     node.desire({})
