@@ -1,9 +1,10 @@
 #include "src/plugin/node_labels.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "src/api/resource_version.h"
 #include "src/base/log.h"
-#include "src/plugin/json_at.h"
 
 namespace cd::plugin {
 
@@ -14,25 +15,43 @@ namespace {
 constexpr Duration kRetry{1'000};
 constexpr char kFieldManager[] = "compute-domain-kubelet-plugin";
 
-std::string LabelOf(const json& node, const char* label) {
-  const json* labels = FindAt(node, "/metadata/labels");
-  if (labels == nullptr || !labels->is_object()) return "";
-  const auto it = labels->find(label);
-  return it != labels->end() && it->is_string() ? it->get<std::string>() : "";
+std::string LabelOf(const api::ObjectMeta& meta, const char* label) {
+  const auto it = meta.labels.find(label);
+  return it != meta.labels.end() ? it->second : "";
 }
 
 }  // namespace
 
-void NodeLabels::ReadNode(std::function<void(const api::OwnerReference&)> found) {
-  client_.Call(kube::Get(api::kNodes, {"", node_}), [this, found](Result<json> answer) {
-    if (!answer) {
-      LogWarning("cannot read the Node", {{"node", node_}, {"error", answer.error().message}});
-      return ArmRetry([this, found] { ReadNode(found); });
-    }
-    applied_ = Wanted{LabelOf(*answer, api::kCliqueLabel), LabelOf(*answer, api::kDaemonNodeLabel) == "true"};
-    found({"v1", "Node", node_, StringAt(*answer, "/metadata/uid"), false});
-    Reconcile();
+NodeLabels::NodeLabels(Executor& executor, kube::ApiClient& client, std::string node, std::uint64_t seed)
+    : executor_(executor),
+      client_(client),
+      node_(std::move(node)),
+      nodes_(client, executor, {api::kNodes, "", "", "metadata.name=" + node_}, &NodeLabels::Decode, seed) {}
+
+Result<NodeLabels::Node> NodeLabels::Decode(const json& object) {
+  auto meta = api::DecodeMeta(object);
+  if (!meta) return Fail(meta.error());
+  return Node{std::move(*meta)};
+}
+
+void NodeLabels::Follow(std::function<void(const api::OwnerReference&)> on_owner) {
+  on_owner_ = std::move(on_owner);
+  nodes_.AddHandler([this](kube::ChangeType type, const kube::Informer<Node>::Ptr& node) {
+    if (node->meta.name != node_) return;
+    if (type != kube::ChangeType::kDeleted) return See(node->meta);
+    if (seen_ && seen_->uid == node->meta.uid) seen_.reset();
   });
+  nodes_.Start();
+}
+
+// From the watch, or from the answer to a write, whichever is newer.
+void NodeLabels::See(const api::ObjectMeta& meta) {
+  if (seen_ && api::VersionOrder(meta.resource_version, seen_->resource_version) < 0) return;
+  seen_ = meta;
+  // Whoever kept the label has let it go.
+  if (LabelOf(*seen_, api::kCliqueLabel).empty()) clique_is_foreign_ = false;
+  if (std::exchange(owner_uid_, meta.uid) != meta.uid) on_owner_({"v1", "Node", node_, meta.uid, false});
+  Reconcile();
 }
 
 void NodeLabels::Set(const Wanted& wanted) {
@@ -42,8 +61,13 @@ void NodeLabels::Set(const Wanted& wanted) {
   Reconcile();
 }
 
+bool NodeLabels::InPlace() const {
+  const bool daemon = LabelOf(*seen_, api::kDaemonNodeLabel) == "true";
+  return daemon == wanted_->daemon && (clique_is_foreign_ || LabelOf(*seen_, api::kCliqueLabel) == wanted_->clique_id);
+}
+
 void NodeLabels::Reconcile() {
-  if (!wanted_ || !applied_ || in_flight_ || *wanted_ == *applied_) return;
+  if (!wanted_ || !seen_ || in_flight_ || retry_armed_ || InPlace()) return;
   Apply(!clique_is_foreign_);
 }
 
@@ -60,28 +84,33 @@ void NodeLabels::Apply(bool with_clique) {
   request.type = api::kNodes;
   request.key = {"", node_};
   request.query = {{"fieldManager", kFieldManager}};
+  // The daemon's label is nobody else's.
+  if (!with_clique) request.query["force"] = "true";
   request.body = body.dump();
   in_flight_ = true;
   client_.Call(std::move(request), [this, wanted, with_clique](Result<json> answer) {
     in_flight_ = false;
-    if (answer) {
-      applied_ = wanted;
+    auto node = answer ? Decode(*answer) : Result<Node>(Fail(answer.error()));
+    if (node) {
       LogInfo("node labels set",
               {{"node", node_}, {"cliqueID", wanted.clique_id}, {"daemon", wanted.daemon}, {"ownClique", with_clique}});
-      return Reconcile();
+      // Not what we asked for: somebody else keeps it.
+      clique_is_foreign_ = LabelOf(node->meta, api::kCliqueLabel) != wanted.clique_id;
+      See(node->meta);
+      return Reconcile();  // also where the watch has shown more than this answer
     }
-    if (answer.error().code == ErrorCode::kConflict && with_clique) {
-      LogInfo("the clique label is kept by somebody else", {{"node", node_}, {"error", answer.error().message}});
+    if (node.error().code == ErrorCode::kConflict && with_clique) {
+      LogInfo("the clique label is kept by somebody else", {{"node", node_}, {"error", node.error().message}});
       clique_is_foreign_ = true;
       return Apply(false);
     }
-    LogWarning("cannot set the node's labels", {{"node", node_}, {"error", answer.error().message}});
-    ArmRetry([this] { Reconcile(); });
+    LogWarning("cannot set the node's labels", {{"node", node_}, {"error", node.error().message}});
+    retry_armed_ = true;
+    executor_.PostAfter(kRetry, [this] {
+      retry_armed_ = false;
+      Reconcile();
+    });
   });
-}
-
-void NodeLabels::ArmRetry(std::function<void()> again) {
-  executor_.PostAfter(kRetry, std::move(again));
 }
 
 }  // namespace cd::plugin

@@ -1,20 +1,22 @@
 // The two labels this driver keeps on its Node, by server-side apply: the server remembers which of them are ours, so a clique
-// label that GPU feature discovery set is neither changed nor taken away. Executor's thread only.
+// label that GPU feature discovery set is neither changed nor taken away. The Node is watched by name, because people remove
+// labels (Kubernetes then deletes the node's IMEX daemon) and whole Nodes (a new one has another UID). Executor's thread only.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 
 #include "src/base/executor.h"
 #include "src/kube/client.h"
+#include "src/kube/informer.h"
 
 namespace cd::plugin {
 
 class NodeLabels {
  public:
-  NodeLabels(Executor& executor, kube::ApiClient& client, std::string node)
-      : executor_(executor), client_(client), node_(std::move(node)) {}
+  NodeLabels(Executor& executor, kube::ApiClient& client, std::string node, std::uint64_t seed);
 
   struct Wanted {
     std::string clique_id;  // empty: no label
@@ -22,23 +24,34 @@ class NodeLabels {
     bool operator==(const Wanted&) const = default;
   };
 
-  // Reads the Node for its UID, which slices and IMEXNode name as their owner; `found` runs once.
-  void ReadNode(std::function<void(const api::OwnerReference&)> found);
-  // After ReadNode. Writes only when something differs from what this process last knew.
+  // Begins to watch the Node, once. Slices and IMEXNode name it as their owner: `on_owner` runs when the Node is first seen, and
+  // when it was made anew.
+  void Follow(std::function<void(const api::OwnerReference&)> on_owner);
+  // Writes only what the Node does not say already.
   void Set(const Wanted& wanted);
 
  private:
+  struct Node {
+    api::ObjectMeta meta;
+  };
+
+  static Result<Node> Decode(const nlohmann::json& object);
+  void See(const api::ObjectMeta& meta);
+  bool InPlace() const;
   void Reconcile();
   void Apply(bool with_clique);
-  void ArmRetry(std::function<void()> again);
 
   Executor& executor_;
   kube::ApiClient& client_;
   const std::string node_;
+  std::function<void(const api::OwnerReference&)> on_owner_;
   std::optional<Wanted> wanted_;
-  std::optional<Wanted> applied_;
+  std::optional<api::ObjectMeta> seen_;  // nullopt: there is no Node, as far as is known
+  std::string owner_uid_;                // told last
   bool clique_is_foreign_ = false;
   bool in_flight_ = false;
+  bool retry_armed_ = false;
+  kube::Informer<Node> nodes_;
 };
 
 }  // namespace cd::plugin

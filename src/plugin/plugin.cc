@@ -55,7 +55,7 @@ Plugin::Plugin(EventLoop& loop, kube::ApiClient& client, PluginOptions options)
                 SetHealth();
               }),
       slices_(loop, client, options_.node, options_.slots, options_.device_mode, options_.seed + 2),
-      labels_(loop, client, options_.node),
+      labels_(loop, client, options_.node, options_.seed + 3),
       processes_(loop, options_.proc_root),
       linger_(loop, state_, files_, processes_),
       sweeper_(loop, client, state_, files_, options_.node),
@@ -120,7 +120,7 @@ void Plugin::BecomePublisher() {
   daemon_.BecomePublisher();
   linger_.Start();
   sweeper_.Start();
-  labels_.ReadNode([this](const api::OwnerReference& owner) {
+  labels_.Follow([this](const api::OwnerReference& owner) {
     owner_ = owner;
     reporter_.BecomePublisher(owner);
     Offer();

@@ -46,7 +46,7 @@ struct PluginProcess::Core {
                context.Has(Bug::kSkipAnnounce) ? static_cast<plugin::ChannelReport&>(at_once) : reporter,
                {host.Name(), "driver", process.name_}),
         watch(executor, process.client_, host.Name(), context.dice.Next(), [this] { OnView(); }),
-        labels(executor, process.client_, host.Name()),
+        labels(executor, process.client_, host.Name(), context.dice.Next()),
         linger(executor, state, files, process),
         sweeper(executor, process.client_, state, files, host.Name()),
         publisher_lock("/plugin/publisher.lock", process.disk_) {}
@@ -81,7 +81,7 @@ struct PluginProcess::Core {
     if (auto present = host.Desired(); present && present->boot_id == boot_id) written = std::move(*present);
     linger.Start();
     sweeper.Start();
-    labels.ReadNode([this](const api::OwnerReference& owner) { reporter.BecomePublisher(owner); });
+    labels.Follow([this](const api::OwnerReference& owner) { reporter.BecomePublisher(owner); });
     OnView();
     SetLabels();
   }
