@@ -25,6 +25,7 @@ class FakeApi final : public kube::ApiClient {
   // An error for this request instead of an answer; or an edit of what a write stores (fields the server drops).
   std::function<std::optional<Error>(const kube::ApiRequest&)> fault;
   std::function<void(nlohmann::json&)> admit;
+  Duration answer_delay{0};        // what was done is told that much later; watches tell at once
   std::vector<std::string> calls;  // "get imexnodes", "patch imexnodes/status" …
   std::map<Key, nlohmann::json> objects;
 
@@ -58,7 +59,10 @@ class FakeApi final : public kube::ApiClient {
 
   void Call(kube::ApiRequest request, Callback done) override {
     calls.push_back(NameOf(request));
-    executor_.Post([this, request = std::move(request), done = std::move(done)] { done(Answer(request)); });
+    executor_.Post([this, request = std::move(request), done = std::move(done)] {
+      if (answer_delay == Duration(0)) return done(Answer(request));
+      executor_.PostAfter(answer_delay, [answer = Answer(request), done] { done(answer); });
+    });
   }
 
   std::unique_ptr<kube::WatchStream> Watch(kube::WatchRequest request, EventHandler on_event, EndHandler) override {

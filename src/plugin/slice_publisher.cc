@@ -46,11 +46,13 @@ SlicePublisher::SlicePublisher(Executor& executor, kube::ApiClient& client, std:
                     slices_.clear();
                     for (const json* item : items) slices_[NameOf(*item)] = *item;
                     synced_ = true;
+                    if (!slices_.contains(SliceName(input_.node))) absence_seen_ = in_flight_;
                     Reconcile();
                   },
                   [this](kube::ChangeType type, const json& object) {
                     const std::string name = NameOf(object);
                     const auto known = slices_.find(name);
+                    if (type == kube::ChangeType::kDeleted && name == SliceName(input_.node)) absence_seen_ = in_flight_;
                     if (type != kube::ChangeType::kDeleted) {
                       slices_[name] = object;
                     } else if (known != slices_.end() && UidOf(known->second) == UidOf(object)) {
@@ -126,11 +128,31 @@ void SlicePublisher::Remove(const json& slice) {
                });
 }
 
+// The watch saw the slice disappear while a write was under way: before it or after it, only a read can tell.
+void SlicePublisher::Reread() {
+  in_flight_ = true;
+  client_.Call(kube::Get(api::kResourceSlices, {"", SliceName(input_.node)}), [this](Result<json> answer) {
+    in_flight_ = false;
+    if (std::exchange(absence_seen_, false)) return Reread();
+    if (answer) {
+      slices_[SliceName(input_.node)] = std::move(*answer);
+    } else if (answer.error().code == ErrorCode::kNotFound) {
+      slices_.erase(SliceName(input_.node));
+    } else {
+      absence_seen_ = true;
+      return ArmRetry(answer.error().retry_after.value_or(kRetry));
+    }
+    Reconcile();
+  });
+}
+
 void SlicePublisher::OnWritten(Result<json> answer, std::string_view what) {
   in_flight_ = false;
+  if (std::exchange(absence_seen_, false)) return Reread();
   if (!answer) {
     LogWarning("cannot publish the slice", {{"node", input_.node}, {"step", what}, {"error", answer.error().message}});
-    // A conflict or a missing object is what the watch is about to tell.
+    // A conflict is what the watch is about to tell. That the object is gone it may have told before it was known here.
+    if (answer.error().code == ErrorCode::kNotFound) slices_.erase(SliceName(input_.node));
     return ArmRetry(answer.error().retry_after.value_or(kRetry));
   }
   if (input_.mode == DeviceMode::kMulti && DroppedSharing(*answer)) {
@@ -162,7 +184,7 @@ void SlicePublisher::ArmRetry(Duration delay) {
   retry_armed_ = true;
   executor_.PostAfter(delay, [this] {
     retry_armed_ = false;
-    Reconcile();
+    absence_seen_ ? Reread() : Reconcile();
   });
 }
 

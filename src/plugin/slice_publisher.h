@@ -37,6 +37,7 @@ class SlicePublisher {
   void Create();
   void Update(const nlohmann::json& present);
   void Remove(const nlohmann::json& slice);
+  void Reread();
   void OnWritten(Result<nlohmann::json> answer, std::string_view what);
   void ArmRetry(Duration delay);
 
@@ -48,6 +49,7 @@ class SlicePublisher {
   bool clique_known_ = false;
   bool synced_ = false;
   bool in_flight_ = false;
+  bool absence_seen_ = false;  // while a request was in flight
   bool retry_armed_ = false;
   bool published_ = false;
   std::int64_t generation_ = 0;  // the highest ever seen in the node's pool

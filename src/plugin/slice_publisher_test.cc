@@ -92,6 +92,26 @@ TEST_F(SlicePublisherTest, slice_the_kubelet_wipes_is_created_again_at_once_with
   EXPECT_EQ(api.Count("create resourceslices"), 2);
 }
 
+TEST_F(SlicePublisherTest, slice_wiped_before_its_creation_is_answered_is_created_again) {
+  api.answer_delay = Duration(100);
+  Start();
+  executor.Advance(Duration(100));  // the first list
+  ASSERT_FALSE(Slice().is_null()) << "created, not answered yet";
+  api.Remove(api::kResourceSlices, {"", SliceName(kNode)});
+  executor.Advance(Duration(1'000));
+  EXPECT_FALSE(Slice().is_null());
+  EXPECT_TRUE(publisher->Published());
+  EXPECT_EQ(api.Count("create resourceslices"), 2);
+}
+
+TEST_F(SlicePublisherTest, slice_that_a_write_finds_gone_is_created_again) {
+  Start();
+  api.objects.clear();  // and the watch does not tell
+  publisher->SetClique("other.1");
+  executor.Advance(Duration(1'000));
+  EXPECT_EQ(Slice()["spec"]["devices"][0]["attributes"]["cliqueID"]["string"], "other.1");
+}
+
 TEST_F(SlicePublisherTest, slice_somebody_changed_is_put_right) {
   Start();
   auto changed = Slice();
