@@ -24,14 +24,16 @@ class Gangs:
         self._namespace = f"{prefix}-gangs"
         self._dice = random.Random(seed)
         self._stop = threading.Event()
+        self._give_up = False
         self._thread = threading.Thread(target=self._run, name="gangs")
 
     def start(self) -> None:
         make_namespace(self._load.cluster, self._namespace)
         self._thread.start()
 
-    def stop(self) -> None:
-        """Returns when the last gang has lived its life."""
+    def stop(self, at_once: bool = False) -> None:
+        """Returns when the last gang has lived its life, or gives it up."""
+        self._give_up = at_once
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -67,7 +69,7 @@ class Gangs:
     def _shares(self, gang: Domain, began: float) -> bool:
         places = gang.places()
         evidence = self._load.evidence
-        if all(evidence.last_success(a, b) > 0 for a in places for b in places):
+        if self._give_up or all(evidence.last_success(a, b) > 0 for a in places for b in places):
             return True
         # A pod that its node lost is not what this waits for.
         if time.monotonic() - began > 1 and not self._stop.is_set():

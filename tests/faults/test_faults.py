@@ -74,7 +74,7 @@ def world() -> Iterator[World]:
             load.settle(lambda: healthy(cluster, nodes), LONGEST_REST)
             yield World(cluster, nodes, load, gangs)
         finally:
-            gangs.stop()
+            gangs.stop(at_once=True)
             load.stop()
     slowest = max(gangs.starts, default=(0, "none"))
     say(f"{load.evidence.judged} attempts judged, {load.evidence.refused} of them refused to other domains; {len(gangs.starts)} gangs, "
