@@ -40,6 +40,7 @@ ImexNodeStatus ReadStatus(JsonReader r) {
   for (JsonReader& c : r.Children("channels")) {
     status.channels.push_back({c.String("domainUID"), c.Int("channel"), c.String("computeDomainUID")});
   }
+  for (JsonReader& c : r.Children("lostPrepares")) status.lost_prepares.push_back({c.String("claimUID"), c.String("time")});
   status.plugin_registered = r.String("pluginRegistered");
   status.maintenance_acknowledged = r.String("maintenanceAcknowledged");
   return status;
@@ -98,6 +99,9 @@ json EncodeImexNodeStatus(const ImexNodeStatus& status) {
         {"connected", status.daemon.connected}}},
       {"channels", std::move(channels)},
   };
+  for (const LostPrepare& lost : status.lost_prepares) {
+    out["lostPrepares"].push_back({{"claimUID", lost.claim_uid}, {"time", lost.time}});
+  }
   if (!status.plugin_registered.empty()) out["pluginRegistered"] = status.plugin_registered;
   if (!status.maintenance_acknowledged.empty()) out["maintenanceAcknowledged"] = status.maintenance_acknowledged;
   return out;

@@ -45,6 +45,13 @@ struct NodeChannel {
   auto operator<=>(const NodeChannel&) const = default;
 };
 
+// A call of the kubelet for this claim ended without a result for a reason that has passed, at that time: its pods need a push.
+struct LostPrepare {
+  std::string claim_uid;
+  std::string time;
+  auto operator<=>(const LostPrepare&) const = default;
+};
+
 struct ImexNodeStatus {
   std::string boot_id;
   std::string driver_version;
@@ -53,8 +60,9 @@ struct ImexNodeStatus {
   std::vector<std::string> clique_ids;  // sorted; exactly one when kReady
   std::string fabric_message;           // why nothing is offered; empty when kReady
   NodeDaemon daemon;
-  std::vector<NodeChannel> channels;     // sorted
-  std::string maintenance_acknowledged;  // echo of spec.maintenance once no channel is held and no Prepare completes
+  std::vector<NodeChannel> channels;       // sorted
+  std::vector<LostPrepare> lost_prepares;  // of the last minutes, sorted
+  std::string maintenance_acknowledged;    // echo of spec.maintenance once no channel is held and no Prepare completes
   bool operator==(const ImexNodeStatus&) const = default;
 };
 
@@ -71,7 +79,7 @@ struct ImexNode {
    spec: {domain?: {name,uid,index}, maintenance?, refusals?: [{computeDomainUID, reason, message}]}
    status: {bootID, driverVersion, pluginRegistered?, fabric: {state: None|Forming|Ready|Degraded|Mixed, cliqueIDs: [], message},
             daemon: {address, instance, domainUID, index, state: Absent|Starting|Ready|NotReady, connected: []},
-            channels: [{domainUID, channel, computeDomainUID}], maintenanceAcknowledged?} */
+            channels: [{domainUID, channel, computeDomainUID}], lostPrepares?: [{claimUID, time}], maintenanceAcknowledged?} */
 Result<ImexNode> DecodeImexNode(const nlohmann::json& object);
 nlohmann::json EncodeImexNode(const ImexNode& node);
 nlohmann::json EncodeImexNodeStatus(const ImexNodeStatus& status);

@@ -67,6 +67,7 @@ TEST(ImexNodeTest, encoded_node_and_status_decode_to_themselves) {
   node.status.daemon = {"10.0.0.1", "i-1", "u", 4, DaemonState::kNotReady, {0, 2}};
   node.status.channels = {{"u", 7, "u-1"}};
   node.status.maintenance_acknowledged = "token";
+  node.status.lost_prepares = {{"claim-1", "2026-11-30T21:00:01.000000Z"}};
   node.status.plugin_registered = "2026-11-30T21:00:00.000000Z";
   json object = EncodeImexNode(node);
   object["status"] = EncodeImexNodeStatus(node.status);

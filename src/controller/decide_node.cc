@@ -79,7 +79,9 @@ domain::WakeInput Progress(const NodeSnapshot& in, const WaitingClaim& claim) {
   domain::WakeInput input;
   input.age = claim.age;
   input.old = claim.old;
-  input.renewed = claim.plugin && *claim.plugin != in.node->status.plugin_registered;
+  // A claim that changed hands is a new one here, and the loss may be known first.
+  const std::string& before = claim.calls ? *claim.calls : in.node->status.plugin_registered;
+  input.renewed = before != CallsOf(*in.node, claim.uid);
   const auto& held = in.node->status.channels;
   input.listed =
       std::any_of(held.begin(), held.end(), [&](const api::NodeChannel& entry) { return entry.compute_domain_uid == uid; });
@@ -94,7 +96,7 @@ domain::WakeInput Progress(const NodeSnapshot& in, const WaitingClaim& claim) {
 void Wake(const NodeSnapshot& in, NodeDecision& out) {
   for (const WaitingClaim& claim : in.claims) {
     const domain::WakeStep step = domain::StepWake(claim.state, Progress(in, claim));
-    out.states.emplace_back(claim.uid, step.next);
+    out.states.push_back({claim.uid, step.next, CallsOf(*in.node, claim.uid)});
     if (step.wake) out.wake.insert(out.wake.end(), claim.pods.begin(), claim.pods.end());
     if (step.again) out.again = out.again ? std::min(*out.again, *step.again) : *step.again;
   }
@@ -103,6 +105,14 @@ void Wake(const NodeSnapshot& in, NodeDecision& out) {
 }
 
 }  // namespace
+
+std::string CallsOf(const ImexNode& node, const std::string& claim_uid) {
+  std::string calls = node.status.plugin_registered;
+  for (const api::LostPrepare& lost : node.status.lost_prepares) {
+    if (lost.claim_uid == claim_uid) calls += " " + lost.time;
+  }
+  return calls;
+}
 
 NodeDecision DecideNode(const NodeSnapshot& snapshot) {
   NodeDecision out;

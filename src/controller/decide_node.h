@@ -17,9 +17,9 @@ struct WaitingClaim {
   std::string uid;                   // of the claim
   std::vector<api::ObjectRef> pods;  // that reserve it
   domain::WakeState state = domain::WakeState::kWaiting;
-  bool old = false;                   // allocated before this process began to look
-  std::optional<std::string> plugin;  // IMEXNode.status.pluginRegistered when the state was last stepped
-  Duration age{0};                    // since it was first seen allocated
+  bool old = false;                  // allocated before this process began to look
+  std::optional<std::string> calls;  // CallsOf the node when the state was last stepped
+  Duration age{0};                   // since it was first seen allocated
 };
 
 struct NodeSnapshot {
@@ -30,14 +30,24 @@ struct NodeSnapshot {
   domain::KnownDomains known;
 };
 
+struct WakeRecord {
+  std::string claim_uid;
+  domain::WakeState state = domain::WakeState::kWaiting;
+  std::string calls;
+  bool operator==(const WakeRecord&) const = default;
+};
+
+// Changes when a call of the kubelet for that claim may have been lost: its plugin was away, or says that it lost one.
+std::string CallsOf(const api::ImexNode& node, const std::string& claim_uid);
+
 struct NodeDecision {
   std::set<LookUp> look_up;  // read first, then decide again
   bool write = false;        // domain or refusals differ from the node's spec
   std::optional<api::DomainAssignment> domain;
-  std::vector<api::Refusal> refusals;                             // `node` is empty
-  std::vector<api::ObjectRef> wake;                               // pods
-  std::vector<std::pair<std::string, domain::WakeState>> states;  // by claim UID
-  std::optional<Duration> again;                                  // decide again after that, if nothing happens before
+  std::vector<api::Refusal> refusals;  // `node` is empty
+  std::vector<api::ObjectRef> wake;    // pods
+  std::vector<WakeRecord> states;      // to be remembered
+  std::optional<Duration> again;       // decide again after that, if nothing happens before
 };
 
 NodeDecision DecideNode(const NodeSnapshot& snapshot);

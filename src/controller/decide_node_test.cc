@@ -46,7 +46,7 @@ TEST(DecideNodeTest, served_node_needs_nothing) {
   EXPECT_FALSE(decision.write);
   EXPECT_TRUE(decision.wake.empty());
   EXPECT_FALSE(decision.again);
-  EXPECT_EQ(decision.states, (std::vector<std::pair<std::string, WakeState>>{{"claim-uid", WakeState::kDone}}));
+  EXPECT_EQ(decision.states, (std::vector<WakeRecord>{{"claim-uid", WakeState::kDone, ""}}));
 }
 
 TEST(DecideNodeTest, new_member_is_told_its_slot) {
@@ -74,7 +74,7 @@ TEST(DecideNodeTest, node_without_fabric_says_so_to_each_claim) {
   ASSERT_EQ(decision.refusals.size(), 1U);
   EXPECT_EQ(decision.refusals[0].reason, "NoFabric");
   EXPECT_EQ(decision.refusals[0].node, "");
-  EXPECT_EQ(decision.states[0].second, WakeState::kWaiting) << "the refusal is not written yet";
+  EXPECT_EQ(decision.states[0].state, WakeState::kWaiting) << "the refusal is not written yet";
 }
 
 TEST(DecideNodeTest, full_domain_is_refused_in_words) {
@@ -100,10 +100,26 @@ TEST(DecideNodeTest, refusals_go_when_the_node_is_assigned) {
   EXPECT_TRUE(decision.write);
   EXPECT_TRUE(decision.refusals.empty());
   EXPECT_TRUE(decision.wake.empty()) << "the pod would read the refusal that still stands";
-  EXPECT_EQ(decision.states[0].second, WakeState::kBlocked);
+  EXPECT_EQ(decision.states[0].state, WakeState::kBlocked);
   world.node.refusals.clear();
   world.claims[0].state = WakeState::kBlocked;
   EXPECT_EQ(world.Decide().wake, (std::vector<api::ObjectRef>{{"team", "pod", "pod-uid"}}));
+}
+
+TEST(DecideNodeTest, pod_whose_call_the_plugin_lost_is_woken_once_for_each_loss) {
+  NodeWorld world;
+  world.claims[0].state = WakeState::kDone;
+  world.claims[0].calls = "";
+  world.node.status.lost_prepares = {{"claim-uid", "10:00"}, {"other-claim", "10:01"}};
+  auto decision = world.Decide();
+  EXPECT_EQ(decision.wake.size(), 1U);
+  world.claims[0].calls = decision.states[0].calls;
+  EXPECT_TRUE(world.Decide().wake.empty());
+  world.node.status.lost_prepares[0].time = "10:05";
+  EXPECT_EQ(world.Decide().wake.size(), 1U);
+  world.node.status.lost_prepares = {{"other-claim", "10:06"}};
+  world.claims[0].calls.reset();
+  EXPECT_TRUE(world.Decide().wake.empty()) << "not its own";
 }
 
 TEST(DecideNodeTest, late_daemon_wakes_each_waiting_pod_once) {

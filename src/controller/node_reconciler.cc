@@ -52,7 +52,7 @@ Status NodeReconciler::Act(const NodeSnapshot& snapshot, const NodeDecision& dec
       return Fail(Annotate(ok.error(), "wake pod " + pod.name));
     LogInfo("pod is woken: its node can serve it now", {{"node", name}, {"namespace", pod.ns}, {"pod", pod.name}});
   }
-  world_.SetWakeStates(decision.states, snapshot.node->status.plugin_registered);
+  world_.Remember(decision.states);
   // A moment later than the limit, so that the look is past it.
   if (decision.again) queue_.AddAfter("node/" + name, *decision.again + Duration{50});
   return {};

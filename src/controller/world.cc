@@ -179,13 +179,13 @@ void World::BeginToAct() {
   for (auto& [uid, progress] : progress_) progress.old = true;
 }
 
-void World::SetWakeStates(const std::vector<std::pair<std::string, domain::WakeState>>& by_claim_uid, const std::string& plugin) {
+void World::Remember(const std::vector<WakeRecord>& records) {
   const std::lock_guard lock(mutex_);
-  for (const auto& [uid, state] : by_claim_uid) {
-    const auto it = progress_.find(uid);
+  for (const WakeRecord& record : records) {
+    const auto it = progress_.find(record.claim_uid);
     if (it == progress_.end()) continue;
-    it->second.state = state;
-    it->second.plugin = plugin;
+    it->second.state = record.state;
+    it->second.calls = record.calls;
   }
 }
 

@@ -46,8 +46,7 @@ class World {
   // nullopt: there is no such ComputeDomain. Without now and times.
   std::optional<ComputeDomainSnapshot> SnapshotComputeDomain(const api::ObjectKey& key) const;
 
-  // `plugin`: the node's status.pluginRegistered the states were decided with.
-  void SetWakeStates(const std::vector<std::pair<std::string, domain::WakeState>>& by_claim_uid, const std::string& plugin);
+  void Remember(const std::vector<WakeRecord>& records);
   // For people: "ComputeDomain ns/name", or the UID when it is unknown.
   std::string NameOfComputeDomain(const std::string& uid) const;
 
@@ -56,7 +55,7 @@ class World {
     SteadyTime first_in_use;
     bool old = false;
     domain::WakeState state = domain::WakeState::kWaiting;
-    std::optional<std::string> plugin = std::nullopt;
+    std::optional<std::string> calls = std::nullopt;
   };
   using Keys = std::set<api::ObjectKey>;
 

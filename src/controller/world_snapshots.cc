@@ -98,7 +98,7 @@ std::optional<NodeSnapshot> World::SnapshotNode(const std::string& name) const {
   for (const ChannelClaim* claim : ClaimsOn(name)) {
     Learn(out.known, claim->config->domain_id);
     const Progress& progress = progress_.at(claim->meta.uid);
-    out.claims.push_back({DemandOf(*claim), claim->meta.uid, claim->pods, progress.state, progress.old, progress.plugin,
+    out.claims.push_back({DemandOf(*claim), claim->meta.uid, claim->pods, progress.state, progress.old, progress.calls,
                           clock_.Now() - progress.first_in_use});
   }
   return out;

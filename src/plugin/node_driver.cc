@@ -28,6 +28,15 @@ struct NodeDriver::Run {
   bool stepping = false;
 };
 
+namespace {
+
+// The claim's former user was unprepared meanwhile, or the ComputeDomain got another channel: nothing that would be news later.
+bool WorthAnotherTry(const Error& error) {
+  return error.code == ErrorCode::kCancelled || error.code == ErrorCode::kConflict;
+}
+
+}  // namespace
+
 NodeDriver::NodeDriver(Executor& executor, kube::ApiClient& client, NodeState& state, const ClaimFiles& files,
                        ChannelReport& report, Options options)
     : executor_(executor),
@@ -224,6 +233,7 @@ void NodeDriver::Do(const RunPtr& run, const action::Finish& action) {
     LogWarning("claim not prepared",
                {{"claim", name}, {"claimUID", run->claim.uid}, {"milliseconds", took}, {"error", result.error().message}});
   }
+  if (!run->waiters.empty()) report_.PrepareEnded(run->claim.uid, !action.result && WorthAnotherTry(action.result.error()));
   for (Run::Waiter& waiter : std::exchange(run->waiters, {})) waiter.done(result);
 }
 

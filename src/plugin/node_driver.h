@@ -24,6 +24,8 @@ class ChannelReport {
   // `done` when IMEXNode.status is known to list `channel`, which stands in the checkpoint. At once, and without a request, when
   // it was known before. May never be called; never after the caller has stopped caring matters: late calls are ignored.
   virtual void EnsureReported(const api::NodeChannel& channel, std::function<void(Status)> done) = 0;
+  // A Prepare that the kubelet waited for ended. `lost`: without a result, though another try would probably succeed.
+  virtual void PrepareEnded(const std::string& claim_uid, bool lost) = 0;
 };
 
 class NodeDriver final : public DraHandler {

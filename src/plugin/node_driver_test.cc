@@ -24,6 +24,8 @@ class FakeReport final : public ChannelReport {
       held.push_back(std::move(done));
     }
   }
+  void PrepareEnded(const std::string& claim_uid, bool is_lost) override { (is_lost ? lost : ended).push_back(claim_uid); }
+  std::vector<std::string> lost, ended;
   std::vector<api::NodeChannel> asked;
   bool answering = true;
   Status answer;
@@ -342,6 +344,33 @@ TEST_F(NodeDriverTest, lease_draining_in_the_check_after_the_announcement_refuse
   EXPECT_TRUE(Stored().claims.empty());
   EXPECT_EQ(Stored().withdrawing.size(), 1u);
   EXPECT_FALSE(std::filesystem::exists(CdiPath(1)));
+}
+
+// The kubelet unprepares a claim's last user while its next one is being prepared, and tries again only a minute later.
+TEST_F(NodeDriverTest, prepare_lost_to_an_unprepare_is_reported_until_one_succeeds) {
+  report.answering = false;
+  Prepare(ClaimRef(1));
+  Unprepare(driver, ClaimRef(1));
+  EXPECT_THAT(Error(), HasSubstr("was unprepared while this Prepare was under way"));
+  EXPECT_THAT(report.lost, ElementsAre(ClaimUid(1)));
+  EXPECT_THAT(report.ended, IsEmpty());
+  state.Transact(
+      [](Checkpoint& c) {
+        EndWithdrawal(c, c.withdrawing);
+        return Status{};
+      },
+      [](Status) {});
+  report.answering = true;
+  Prepare(ClaimRef(1));
+  EXPECT_THAT(report.ended, ElementsAre(ClaimUid(1)));
+}
+
+TEST_F(NodeDriverTest, prepare_the_kubelet_gave_up_is_not_reported_as_lost) {
+  report.answering = false;
+  Prepare(ClaimRef(1), 7);
+  driver.Cancelled(7);
+  executor.RunPosted();
+  EXPECT_THAT(report.lost, IsEmpty());
 }
 
 TEST_F(NodeDriverTest, domain_of_the_same_name_with_another_uid_refuses) {

@@ -14,6 +14,9 @@ using nlohmann::json;
 namespace {
 
 constexpr Duration kRetry{1'000};
+// Long enough for a controller to take over and act on it; the kubelet tries again by itself at that time.
+constexpr Duration kLostIsNews{120'000};
+constexpr std::size_t kMaxLost = 64;  // as the CRD has it
 
 bool Lists(const api::ImexNodeStatus& status, const api::NodeChannel& channel) {
   return std::find(status.channels.begin(), status.channels.end(), channel) != status.channels.end();
@@ -65,6 +68,23 @@ void NodeReporter::SetRegistered(std::string time) {
   Reconcile();
 }
 
+void NodeReporter::PrepareEnded(const std::string& claim_uid, bool lost) {
+  if (!lost) return ForgetLost(claim_uid, "");
+  if (lost_prepares_.size() >= kMaxLost && !lost_prepares_.contains(claim_uid)) return;
+  const std::string time = FormatMicroTime(executor_.clock().WallNow());
+  lost_prepares_[claim_uid] = time;
+  executor_.PostAfter(kLostIsNews, [this, claim_uid, time] { ForgetLost(claim_uid, time); });
+  Reconcile();
+}
+
+// Empty time: whichever.
+void NodeReporter::ForgetLost(const std::string& claim_uid, const std::string& time) {
+  const auto it = lost_prepares_.find(claim_uid);
+  if (it == lost_prepares_.end() || (!time.empty() && it->second != time)) return;
+  lost_prepares_.erase(it);
+  Reconcile();
+}
+
 void NodeReporter::CheckpointChanged() {
   FollowMaintenance();
   Reconcile();
@@ -84,6 +104,7 @@ api::ImexNodeStatus NodeReporter::Desired() const {
   out.fabric_message = fabric_->message;
   out.daemon = daemon_;
   out.channels = HeldChannels(state_.last());
+  for (const auto& [uid, time] : lost_prepares_) out.lost_prepares.push_back({uid, time});
   out.maintenance_acknowledged = state_.last().maintenance;
   return out;
 }
@@ -112,6 +133,7 @@ void NodeReporter::Write(const api::ImexNodeStatus& desired) {
   json status = api::EncodeImexNodeStatus(desired);
   // A merge patch removes only what it names.
   if (desired.maintenance_acknowledged.empty()) status["maintenanceAcknowledged"] = nullptr;
+  if (desired.lost_prepares.empty()) status["lostPrepares"] = nullptr;
   const json patch{{"metadata", {{"resourceVersion", known_->resource_version}}}, {"status", std::move(status)}};
   in_flight_ = true;
   client_.Call(kube::MergePatch(api::kImexNodes, {"", node_}, patch, "status"), [this, desired](Result<json> answer) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -37,6 +38,7 @@ class NodeReporter final : public ChannelReport {
   void CheckpointChanged();
 
   void EnsureReported(const api::NodeChannel& channel, std::function<void(Status)> done) override;
+  void PrepareEnded(const std::string& claim_uid, bool lost) override;
 
   // The API knows of this node's IMEXNode with what this process would say.
   bool UpToDate() const;
@@ -50,6 +52,7 @@ class NodeReporter final : public ChannelReport {
 
   api::ImexNodeStatus Desired() const;
   void Reconcile();
+  void ForgetLost(const std::string& claim_uid, const std::string& time);
   void Create();
   void Write(const api::ImexNodeStatus& desired);
   void Reread();
@@ -71,10 +74,11 @@ class NodeReporter final : public ChannelReport {
   std::string wanted_maintenance_;
   std::optional<fabric::FabricView> fabric_;  // nothing is reported before the first reading
   api::NodeDaemon daemon_;
-  std::string registered_;     // empty: the report keeps what the process before this one said
-  bool in_flight_ = false;     // publisher: one write or read at a time
-  bool absence_seen_ = false;  // the watch saw no IMEXNode meanwhile
-  bool asking_ = false;        // not the publisher
+  std::map<std::string, std::string> lost_prepares_;  // claim UID → time
+  std::string registered_;                            // empty: the report keeps what the process before this one said
+  bool in_flight_ = false;                            // publisher: one write or read at a time
+  bool absence_seen_ = false;                         // the watch saw no IMEXNode meanwhile
+  bool asking_ = false;                               // not the publisher
   bool ask_again_ = false;
   bool retry_armed_ = false;
   std::vector<std::pair<api::NodeChannel, std::function<void(Status)>>> waiting_;

@@ -262,6 +262,22 @@ TEST_F(NodeReporterTest, registration_with_the_kubelet_is_told_and_outlives_the_
   EXPECT_EQ(Stored().status.plugin_registered, "10:05");
 }
 
+TEST_F(NodeReporterTest, lost_prepare_is_told_until_the_claim_is_prepared_or_it_is_no_news_any_more) {
+  auto instance = Start();
+  instance->reporter.BecomePublisher(kOwner);
+  instance->reporter.PrepareEnded("claim-1", true);
+  instance->reporter.PrepareEnded("claim-2", true);
+  executor.RunPosted();
+  ASSERT_EQ(Stored().status.lost_prepares.size(), 2u);
+  EXPECT_EQ(Stored().status.lost_prepares[0].claim_uid, "claim-1");
+  instance->reporter.PrepareEnded("claim-1", false);
+  executor.RunPosted();
+  ASSERT_EQ(Stored().status.lost_prepares.size(), 1u);
+  EXPECT_EQ(Stored().status.lost_prepares[0].claim_uid, "claim-2");
+  executor.Advance(Duration(120'000));
+  EXPECT_THAT(Stored().status.lost_prepares, IsEmpty());
+}
+
 TEST_F(NodeReporterTest, maintenance_is_acknowledged_when_no_channel_is_held_and_ended_by_its_removal) {
   auto instance = Start();
   instance->reporter.BecomePublisher(kOwner);

@@ -29,6 +29,7 @@ plugin::ClaimFiles::Paths PathsOf(const Context& context) {
 class ReportAtOnce final : public plugin::ChannelReport {
  public:
   void EnsureReported(const api::NodeChannel&, std::function<void(Status)> done) override { done({}); }
+  void PrepareEnded(const std::string&, bool) override {}
 };
 
 }  // namespace
