@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -82,15 +83,18 @@ class Evidence:
         while not self._stop.wait(0.2):
             try:
                 self._read_all()
+            except FileNotFoundError:
+                continue  # a folder went while it was listed: what is left is read next time
             except Exception as error:  # a judge that died would let everything pass
                 self.add_wrong(f"the evidence cannot be read: {error!r}")
                 raise
 
     def _read_all(self) -> None:
-        for log in FOLDER.glob("*/*/log"):
-            member = Place(log.parent.parent.name, log.parent.name)
-            for line in self._new_lines(log):
-                self._judge(parse(line, member))
+        # Folders of gangs that ended are removed meanwhile.
+        for domain in os.listdir(FOLDER):
+            for node in os.listdir(FOLDER / domain) if (FOLDER / domain).is_dir() else []:
+                for line in self._new_lines(FOLDER / domain / node / "log"):
+                    self._judge(parse(line, Place(domain, node)))
 
     def _new_lines(self, log: Path) -> Iterator[str]:
         try:
