@@ -5,11 +5,18 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <ostream>
 #include <set>
 
 #include "tests/fuzz/fuzz.h"
 
 namespace cd::fuzz {
+
+// GoogleTest would print its bytes.
+void PrintTo(const Parser& parser, std::ostream* out) {
+  *out << parser.name;
+}
+
 namespace {
 
 namespace fs = std::filesystem;
