@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from demo import workload
 from demo.workload import Member
-from lab.client import COMPUTE_DOMAIN, POD, Cluster, compute_domain_manifest, condition, pod_manifest, wait_until
+from lab.client import CLAIM, COMPUTE_DOMAIN, POD, Cluster, compute_domain_manifest, condition, pod_manifest, wait_until
 
 from .conftest import leases
+from .test_bad_input import channel_config, claim, pod_with_claim
 
 
 def start(cluster: Cluster, namespace: str, members: list[Member]) -> None:
@@ -58,6 +59,22 @@ def test_device_node_made_by_the_container_itself_grants_nothing(cluster: Cluste
         assert forged.returncode == 0, forged
         result = workload.import_memory(intruder.pod, handle, namespace, "--channel", str(channel))
         assert result.returncode != 0 and "INSUFFICIENT_PERMISSIONS" in result.stderr, result
+
+
+def test_claim_that_pods_hand_on_between_nodes_makes_none_of_them_wait(cluster: Cluster, nodes: list[str], namespace: str) -> None:
+    """The kubelet unprepares the claim for its last user while it prepares it for the next; it would try again only after a minute."""
+    uid = cluster.create(COMPUTE_DOMAIN, compute_domain_manifest("red"), namespace)["metadata"]["uid"]
+    cluster.create(CLAIM, claim("shared", channel_config(uid)), namespace)
+    before = ""
+    for round_ in range(10):
+        pod = pod_with_claim("shared", nodes[round_ % 3 % 2])
+        name = pod["metadata"]["name"] = f"red-{round_}"
+        if before:
+            cluster.delete(POD, before, namespace, grace=0)
+        cluster.create(POD, pod, namespace)
+        workload.wait_running(cluster, [name], namespace, 30)
+        before = name
+    assert len(workload.channels_of(before, namespace)) == 1
 
 
 def test_pod_without_claim_has_no_channel(cluster: Cluster, nodes: list[str], namespace: str) -> None:

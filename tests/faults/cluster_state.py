@@ -9,7 +9,7 @@ from lab.client import (
 )
 from tests.e2e.conftest import DRIVER_NAMESPACE, driver_ready
 from tests.e2e.driver_pods import imex_processes
-from tests.e2e.node_files import PLUGIN_DIR, cdi_files, checkpoint_claims, on_node
+from tests.e2e.node_files import PLUGIN_DIR, cdi_files, checkpoint_claims, lab, on_node
 
 from .load import NO_ANSWER, Load
 
@@ -32,6 +32,18 @@ def healthy(cluster: Cluster, nodes: list[str]) -> bool:
                 and all_connected(cluster, nodes))
     except NO_ANSWER:
         return False
+
+
+def revive_control_plane() -> list[str]:
+    """Starts those programs of Kubernetes again that have ended, as a kubelet does with static pods; their names.
+
+    The scheduler ends by intent when it finds its cache inconsistent, which an API server killed under load can bring about.
+    """
+    lines = [line.split() for line in lab("status").splitlines()]
+    dead = [line[0] for line in lines if line[:1] in (["kube-scheduler"], ["kube-controller-manager"]) and line[1] == "-"]
+    for program in dead:
+        lab("component", "start", program)
+    return dead
 
 
 def rolled_out(cluster: Cluster) -> bool:

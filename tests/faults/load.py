@@ -220,12 +220,16 @@ class Load:
     def check(self) -> None:
         assert not self.evidence.wrong, "\n".join(self.evidence.wrong[:5])
 
-    def settle(self, ready: Callable[[], bool], timeout: float) -> None:
-        """Returns when the driver is ready, all members run, and every pair shares memory anew."""
-        begin = now()
+    def settle(self, ready: Callable[[], bool], timeout: float, patience: Callable[[], None] = lambda: None) -> None:
+        """Returns when the driver is ready, all members run, and every pair shares memory anew. `patience` runs every 15 s meanwhile."""
+        begin = asked = now()
 
         def settled() -> bool:
+            nonlocal asked
             self.check()
+            if now() - asked > 15:
+                patience()
+                asked = now()
             try:
                 for domain in self.domains:
                     domain.replace_dead()

@@ -17,7 +17,7 @@ import pytest
 from lab.client import NODE, Cluster, wait_until
 
 from . import cluster_faults, driver_faults, object_faults  # noqa: F401  (they register their faults)
-from .cluster_state import broken_rules, healthy, leftovers, undisturbed
+from .cluster_state import broken_rules, healthy, leftovers, revive_control_plane, undisturbed
 from .gangs import Gangs
 from .load import Load
 from .stage import FAULTS, Stage
@@ -57,6 +57,11 @@ def say(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 
+def revive() -> None:
+    for program in revive_control_plane():
+        say(f"    {program} had ended and is started again")
+
+
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
     cluster = Cluster("faults")
@@ -71,7 +76,7 @@ def world() -> Iterator[World]:
         try:
             load.start()
             gangs.start()
-            load.settle(lambda: healthy(cluster, nodes), LONGEST_REST)
+            load.settle(lambda: healthy(cluster, nodes), LONGEST_REST, revive)
             yield World(cluster, nodes, load, gangs)
         finally:
             gangs.stop(at_once=True)
@@ -92,7 +97,7 @@ def test_workloads_are_undisturbed_and_all_comes_to_rest(world: World, step: str
     with world.load.disturbed(step, nodes, domains):
         fault.strike(stage)
         struck = time.monotonic()
-        world.load.settle(lambda: healthy(world.cluster, world.nodes), LONGEST_REST)
+        world.load.settle(lambda: healthy(world.cluster, world.nodes), LONGEST_REST, revive)
     say(f"    took {struck - began:.1f} s, at rest {time.monotonic() - struck:.1f} s later")
     after = undisturbed(world.cluster, world.load, nodes, domains)
     # Of a domain that was made anew meanwhile there is no fact any more.
