@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 
 from lab.client import IMEX_NODE, NODE, wait_until
+from tests.e2e.driver_pods import imex_processes
 from tests.e2e.node_files import lab
 
+from .driver_faults import end_within
 from .stage import Stage, fault
 
 
@@ -56,7 +58,8 @@ def stop_node(stage: Stage) -> None:
 
 @fault("node")
 def delete_node(stage: Stage) -> None:
-    """The Node object, and with it all that it owns; the kubelet makes a new one when it starts."""
+    """The Node object, and with it all that it owns; the kubelet makes a new one when it starts, without our labels."""
+    pids = imex_processes(stage.cluster)[stage.node]
     old = stage.cluster.get(NODE, stage.node)["metadata"]["uid"]
     stage.cluster.delete(NODE, stage.node)
     lab("component", "restart", f"{stage.node}/kubelet")
@@ -66,6 +69,7 @@ def delete_node(stage: Stage) -> None:
         return node is not None and node["metadata"]["uid"] != old
 
     wait_until(back, f"{stage.node} registered again", 60)
+    end_within(pids, 8)
 
 
 def reports(stage: Stage, state: str, clique: str = "") -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from lab.client import DAEMON_SET, DEPLOYMENT, POD, Cluster, Kind, wait_until
@@ -49,6 +50,17 @@ def kill_daemon(stage: Stage) -> None:
     kill_all(stage.cluster, "daemon", stage.node)
 
 
+def alive(pids: list[int]) -> list[int]:
+    return [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
+
+
+def end_within(pids: list[int], seconds: float) -> None:
+    """Gives processes that Kubernetes may or may not end this time to do so."""
+    deadline = time.monotonic() + seconds
+    while alive(pids) and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
 def delete_pods(cluster: Cluster, component: str, node: str, grace: int | None) -> None:
     for pod in pods_of(cluster, component, node):
         cluster.delete(POD, pod["metadata"]["name"], DRIVER_NAMESPACE, grace)
@@ -56,7 +68,10 @@ def delete_pods(cluster: Cluster, component: str, node: str, grace: int | None) 
 
 @fault("node")
 def delete_daemon_pod(stage: Stage) -> None:
+    """Struck when nvidia-imex has ended: the grace period, or the forced deletion's delay, is over."""
+    pids = imex_processes(stage.cluster)[stage.node]
     delete_pods(stage.cluster, "daemon", stage.node, stage.dice.choice((None, 0)))
+    wait_until(lambda: not alive(pids), f"the old nvidia-imex of {stage.node} ended", 60)
 
 
 @fault()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from lab.client import COMPUTE_DOMAIN, IMEX_DOMAIN, IMEX_NODE, NAMESPACE, NODE, POD, SLICE, Object, wait_until
 
+from tests.e2e.driver_pods import imex_processes
+
+from .driver_faults import end_within
 from .load import make_namespace
 from .stage import Stage, fault
 from .verdict import now
@@ -65,11 +68,13 @@ def lose_imexdomain(stage: Stage) -> None:
 
 @fault("node")
 def drop_labels(stage: Stage) -> None:
-    """Kubernetes deletes the node's daemon when its label is gone; the plugin sets it again."""
+    """Kubernetes deletes the node's daemon if it sees that its label is gone; the plugin sets it again."""
+    pids = imex_processes(stage.cluster)[stage.node]
     labels = stage.cluster.get(NODE, stage.node)["metadata"]["labels"]
     ours = {label: None for label in labels if label in ("nvidia.com/gpu.clique", "resource.nvidia.com/imex-daemon")}
     stage.cluster.patch(NODE, stage.node, {"metadata": {"labels": ours}})
     wait_until(lambda: ours.keys() <= stage.cluster.get(NODE, stage.node)["metadata"]["labels"].keys(), f"labels of {stage.node} back", 60)
+    end_within(pids, 8)
 
 
 @fault("domain")
