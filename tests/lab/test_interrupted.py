@@ -25,8 +25,10 @@ def interrupted(number: signal.Signals, moment: Callable[[str], bool], *argument
     return running.returncode
 
 
-@pytest.mark.parametrize("number", [INTERRUPT, KILL], ids=["interrupt", "kill"])
-@pytest.mark.parametrize("moment", ["state in", "control plane ready", "node-1 is Ready"])
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [("state in", INTERRUPT), ("control plane ready", INTERRUPT), ("control plane ready", KILL), ("node-1 is Ready", KILL)],
+    ids=["interrupted-at-the-start", "interrupted-before-the-nodes", "killed-before-the-nodes", "killed-between-nodes"])
 def test_interrupted_up_is_swept_by_down_and_finished_by_up(before: dict[str, set[str]], moment: str, number: signal.Signals) -> None:
     up = ("up", "--nodes", "2", *emulator_options())
     code = interrupted(number, lambda line: moment in line, *up)
