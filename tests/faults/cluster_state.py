@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import os
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
 
 from lab.client import (
     CLAIM, CLAIM_TEMPLATE, COMPUTE_DOMAIN, DAEMON_SET, DEPLOYMENT, IMEX_DOMAIN, IMEX_NODE, NODE, POD, Cluster, condition,
 )
 from tests.e2e.conftest import DRIVER_NAMESPACE, driver_ready
-from tests.e2e.driver_pods import imex_processes
+from tests.e2e.driver_pods import PROGRAMS, imex_processes, pods_of
 from tests.e2e.node_files import PLUGIN_DIR, cdi_files, checkpoint_claims, lab, on_node
 
 from .load import NO_ANSWER, Load
@@ -24,12 +27,39 @@ def all_connected(cluster: Cluster, nodes: list[str]) -> bool:
     return all(set(index.values()) - {index[node]} <= connected[node] for node in nodes)
 
 
+def programs_live(cluster: Cluster) -> bool:
+    """Each of the driver's pods has its program running now, whatever its status still says."""
+    running = defaultdict(set)
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                program = Path(os.readlink(entry / "exe")).name
+                found = program in PROGRAMS.values() and re.search(r"/pod([0-9a-f-]{36})/", (entry / "cgroup").read_text())
+            except OSError:
+                continue  # ended meanwhile, or a thread of the kernel
+            if found:
+                running[found[1]].add(program)
+    return all(PROGRAMS[part] in running[pod["metadata"]["uid"]] for part in PROGRAMS for pod in pods_of(cluster, part))
+
+
+def end_back_offs(cluster: Cluster) -> list[str]:
+    """Deletes the driver's pods that the kubelet restarts no more for a while: a series kills them more often than life does."""
+    ended = []
+    for part in PROGRAMS:
+        for pod in pods_of(cluster, part):
+            states = [status.get("state", {}).get("waiting", {}).get("reason") for status in pod["status"].get("containerStatuses", [])]
+            if "CrashLoopBackOff" in states:
+                cluster.delete(POD, pod["metadata"]["name"], DRIVER_NAMESPACE)
+                ended.append(pod["metadata"]["name"])
+    return ended
+
+
 def healthy(cluster: Cluster, nodes: list[str]) -> bool:
-    """Nodes Ready, every part of the driver there, all daemons connected."""
+    """Nodes Ready, every part of the driver there and running, all daemons connected."""
     try:
         found = {n["metadata"]["name"]: condition(n, "Ready").get("status") for n in cluster.list(NODE)}
         return (all(found.get(node) == "True" for node in nodes) and driver_ready(cluster, nodes) and rolled_out(cluster)
-                and all_connected(cluster, nodes))
+                and programs_live(cluster) and all_connected(cluster, nodes))
     except NO_ANSWER:
         return False
 

@@ -17,9 +17,9 @@ import pytest
 from lab.client import NODE, Cluster, wait_until
 
 from . import cluster_faults, driver_faults, object_faults  # noqa: F401  (they register their faults)
-from .cluster_state import broken_rules, healthy, leftovers, revive_control_plane, undisturbed
+from .cluster_state import broken_rules, end_back_offs, healthy, leftovers, revive_control_plane, undisturbed
 from .gangs import Gangs
-from .load import Load
+from .load import NO_ANSWER, Load
 from .stage import FAULTS, Stage
 
 SEED = int(os.environ.get("SEED") or random.SystemRandom().randrange(10**6) if os.environ.get("FAULTS") else "1")
@@ -57,9 +57,15 @@ def say(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 
-def revive() -> None:
+def patience(cluster: Cluster) -> None:
+    """What a control plane's own kubelet, and an operator, do meanwhile."""
     for program in revive_control_plane():
         say(f"    {program} had ended and is started again")
+    try:
+        for pod in end_back_offs(cluster):
+            say(f"    {pod} was in back-off and is replaced")
+    except NO_ANSWER:
+        pass  # asked again in a moment
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +82,7 @@ def world() -> Iterator[World]:
         try:
             load.start()
             gangs.start()
-            load.settle(lambda: healthy(cluster, nodes), LONGEST_REST, revive)
+            load.settle(lambda: healthy(cluster, nodes), LONGEST_REST, lambda: patience(cluster))
             yield World(cluster, nodes, load, gangs)
         finally:
             gangs.stop(at_once=True)
@@ -97,7 +103,7 @@ def test_workloads_are_undisturbed_and_all_comes_to_rest(world: World, step: str
     with world.load.disturbed(step, nodes, domains):
         fault.strike(stage)
         struck = time.monotonic()
-        world.load.settle(lambda: healthy(world.cluster, world.nodes), LONGEST_REST, revive)
+        world.load.settle(lambda: healthy(world.cluster, world.nodes), LONGEST_REST, lambda: patience(world.cluster))
     say(f"    took {struck - began:.1f} s, at rest {time.monotonic() - struck:.1f} s later")
     after = undisturbed(world.cluster, world.load, nodes, domains)
     # Of a domain that was made anew meanwhile there is no fact any more.

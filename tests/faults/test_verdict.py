@@ -32,6 +32,8 @@ CASES = {
     "unreachable_while_its_domain_is_deleted": (attempt(RED_3, UNREACHABLE), known(RED), ""),
     "unreachable_after_the_cause": (attempt(RED_3, UNREACHABLE, begin=21, end=22), known(NODE_2), "broken"),
     "memory_of_a_sick_node": (attempt(RED_2, 16, begin=30, end=30, exported=15), known(NODE_2), ""),
+    "memory_that_went_with_its_node": (attempt(RED_2, 15, begin=30, end=30, exported=3), known(NODE_2), ""),
+    "memory_of_a_node_that_was_never_disturbed": (attempt(RED_3, 15, begin=30, end=30, exported=3), known(NODE_2), "broken"),
     "memory_made_when_the_node_was_well_again": (attempt(RED_2, 16, begin=30, end=30, exported=25), known(NODE_2), "broken"),
     "before_the_disturbance": (attempt(RED_2, 15, begin=3, end=4), known(NODE_2), "broken"),
     "lost_hold": (attempt(RED_3, 20, kind="hold", begin=1), known(), "broken"),

@@ -8,7 +8,8 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-UNREACHABLE = 19  # exit code of `mnnvl`: the daemons are not connected
+# Exit codes of `mnnvl`: the daemons are not connected; an import that was held is lost.
+UNREACHABLE, LOST = 19, 20
 _TEXT = re.compile(r"memory of ([\w.-]+)/([\w.-]+)")
 # /proc/uptime has two decimals.
 _RESOLUTION = 0.02
@@ -68,8 +69,9 @@ class Disturbance:
         # A held import lasts long; what counts is when it ended.
         begin = attempt.end if attempt.kind == "hold" else attempt.begin
         if not self._covers(begin, attempt.end):
-            # Memory exported on a sick node stays as sick as it was made.
-            return attempt.exporter.node in self.nodes and self._covers(attempt.exported, attempt.exported)
+            # Memory that was exported on the node before it was well again may be as sick as the node was, or gone with it.
+            later = begin > self.end and attempt.exported <= self.end + _RESOLUTION
+            return later and attempt.code != LOST and attempt.exporter.node in self.nodes
         if {attempt.member.domain, attempt.exporter.domain} & self.domains or {attempt.member.node, attempt.exporter.node} & self.nodes:
             return True
         # When a node returns with another address the daemons of the others make all their links anew.
