@@ -23,6 +23,8 @@ CASES = {
     "import_of_a_peer": (attempt(RED_2, 0, "memory of red/node-2"), known(), ""),
     "refused_import_of_a_foreign_domain": (attempt(BLUE_2, 10, "mnnvl: not permitted"), known(), ""),
     "import_of_a_foreign_domain": (attempt(BLUE_2, 0, "memory of blue/node-2"), known(NODE_2, RED), "isolation breach"),
+    "own_memory_by_a_dead_foreign_handle": (attempt(BLUE_2, 0, "memory of red/node-2"), known(), ""),
+    "foreign_import_that_succeeds_without_a_text": (attempt(BLUE_2, 0), known(), "isolation breach"),
     "foreign_memory_by_an_old_handle": (attempt(RED_2, 0, "memory of blue/node-2"), known(NODE_2, RED), "isolation breach"),
     "other_memory_than_the_handle_names": (attempt(RED_2, 0, "memory of red/node-3"), known(), "wrong memory"),
     "failed_import": (attempt(RED_2, 15), known(), "broken"),
