@@ -87,7 +87,7 @@ Result<ComputeDomain> DecodeComputeDomain(const json& object) {
   if (spec.Has("gating")) cd.gating = ReadGating(spec.Child("gating"));
   if (spec.Has("imex")) cd.imex = ReadImexConfig(spec.Child("imex"));
   cd.status = ReadStatus(root.Child("status"));
-  if (error) return Fail(Annotate(*error, "ComputeDomain " + cd.meta.ns + "/" + cd.meta.name));
+  if (error) return Fail(Annotate(*error, "ComputeDomain " + ToString(cd.meta.Ref())));
   return cd;
 }
 

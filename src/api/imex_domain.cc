@@ -1,5 +1,7 @@
 #include "src/api/imex_domain.h"
 
+#include <algorithm>
+
 #include "src/api/json_reader.h"
 #include "src/api/references.h"
 
@@ -34,44 +36,25 @@ json EncodeLease(const ChannelLease& lease) {
           {"released", lease.released}};
 }
 
+template <typename T, typename Predicate>
+const T* Find(const std::vector<T>& items, Predicate predicate) {
+  const auto it = std::find_if(items.begin(), items.end(), predicate);
+  return it == items.end() ? nullptr : &*it;
+}
+
 }  // namespace
 
-ObjectRef ReadRef(JsonReader r) {
-  return {r.String("namespace"), r.String("name"), r.String("uid")};
+const DomainMember* FindMember(const ImexDomain& domain, const std::string& node) {
+  return Find(domain.members, [&](const DomainMember& m) { return m.node == node; });
 }
 
-json EncodeRef(const ObjectRef& ref) {
-  return {{"namespace", ref.ns}, {"name", ref.name}, {"uid", ref.uid}};
+const ChannelLease* FindLease(const ImexDomain& domain, const std::string& compute_domain_uid) {
+  return Find(domain.channels, [&](const ChannelLease& lease) { return lease.compute_domain.uid == compute_domain_uid; });
 }
 
-std::vector<Refusal> ReadRefusals(JsonReader parent) {
-  std::vector<Refusal> out;
-  for (JsonReader& r : parent.Children("refusals")) {
-    out.push_back({r.String("node"), r.String("computeDomainUID"), r.String("reason"), r.String("message")});
-  }
-  return out;
-}
-
-json EncodeRefusals(const std::vector<Refusal>& refusals) {
-  json out = json::array();
-  for (const Refusal& refusal : refusals) {
-    json entry = {{"computeDomainUID", refusal.compute_domain_uid}, {"reason", refusal.reason}, {"message", refusal.message}};
-    if (!refusal.node.empty()) entry["node"] = refusal.node;
-    out.push_back(std::move(entry));
-  }
-  return out;
-}
-
-ImexConfig ReadImexConfig(JsonReader r) {
-  return {r.String("waitForQuorum"), r.OptionalInt("nodeDisconnectedGraceSeconds"), r.OptionalInt("logLevel")};
-}
-
-json EncodeImexConfig(const ImexConfig& config) {
-  json out = json::object();
-  if (!config.wait_for_quorum.empty()) out["waitForQuorum"] = config.wait_for_quorum;
-  if (config.node_disconnected_grace_seconds) out["nodeDisconnectedGraceSeconds"] = *config.node_disconnected_grace_seconds;
-  if (config.log_level) out["logLevel"] = *config.log_level;
-  return out;
+const Refusal* FindRefusal(const std::vector<Refusal>& refusals, const std::string& node, const std::string& compute_domain_uid) {
+  return Find(refusals,
+              [&](const Refusal& r) { return r.compute_domain_uid == compute_domain_uid && (r.node.empty() || r.node == node); });
 }
 
 Result<ImexDomain> DecodeImexDomain(const json& object) {

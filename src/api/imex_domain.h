@@ -62,6 +62,13 @@ struct ImexDomain {
   std::vector<Refusal> refusals;
 };
 
+// Each nullptr when there is none.
+const DomainMember* FindMember(const ImexDomain& domain, const std::string& node);
+// In any state.
+const ChannelLease* FindLease(const ImexDomain& domain, const std::string& compute_domain_uid);
+// Of an IMEXDomain, or of an IMEXNode, whose refusals name no node.
+const Refusal* FindRefusal(const std::vector<Refusal>& refusals, const std::string& node, const std::string& compute_domain_uid);
+
 /* JSON (v1alpha1), everything under spec:
    {cliqueID, mode: Shared|Exclusive, computeDomain?: {namespace,name,uid}, nodeSlots, imexConfig: {waitForQuorum?,
    nodeDisconnectedGraceSeconds?, logLevel?}, members: [{index,node,address,bootID}], channels: [{channel,

@@ -20,6 +20,13 @@ const ResourceType kPods{"", "v1", "Pod", "pods", true};
 const ResourceType kLeases{"coordination.k8s.io", "v1", "Lease", "leases", true};
 const ResourceType kEvents{"events.k8s.io", "v1", "Event", "events", true};
 
+std::string ToString(const ObjectKey& key) {
+  return key.ns.empty() ? key.name : key.ns + "/" + key.name;
+}
+std::string ToString(const ObjectRef& ref) {
+  return ToString(ObjectKey{ref.ns, ref.name});
+}
+
 bool ObjectMeta::HasFinalizer(const std::string& finalizer) const {
   return std::find(finalizers.begin(), finalizers.end(), finalizer) != finalizers.end();
 }

@@ -61,6 +61,10 @@ struct ObjectRef {
   auto operator<=>(const ObjectRef&) const = default;
 };
 
+// "namespace/name", or the name alone of a cluster-scoped object: for messages and logs.
+std::string ToString(const ObjectKey& key);
+std::string ToString(const ObjectRef& ref);
+
 struct OwnerReference {
   std::string api_version;
   std::string kind;

@@ -73,7 +73,7 @@ const AllocationConfig* ConfigFor(const ResourceClaim& claim, const std::string&
 }
 
 std::string Describe(const ResourceClaim& claim, const AllocationResult& result) {
-  return "ResourceClaim " + claim.meta.ns + "/" + claim.meta.name + ", request \"" + result.request + "\"";
+  return "ResourceClaim " + ToString(claim.meta.Ref()) + ", request \"" + result.request + "\"";
 }
 
 Result<ChannelConfig> ConfigOfResult(const ResourceClaim& claim, const AllocationResult& result) {
@@ -119,7 +119,7 @@ Result<ResourceClaim> DecodeResourceClaim(const json& object) {
   for (JsonReader& r : status.Children("reservedFor")) {
     if (r.String("resource") == "pods") claim.reserved_for.push_back({claim.meta.ns, r.String("name"), r.String("uid")});
   }
-  if (error) return Fail(Annotate(*error, "ResourceClaim " + claim.meta.ns + "/" + claim.meta.name));
+  if (error) return Fail(Annotate(*error, "ResourceClaim " + ToString(claim.meta.Ref())));
   return claim;
 }
 

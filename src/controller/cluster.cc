@@ -48,7 +48,7 @@ Result<domain::Liveness> Cluster::ReadLiveness(const ObjectRef& compute_domain) 
   const auto answer = CallAndWait(client_, kube::Get(api::kComputeDomains, {compute_domain.ns, compute_domain.name}));
   if (!answer) {
     if (answer.error().code == ErrorCode::kNotFound) return domain::Liveness::kGone;
-    return Fail(Annotate(answer.error(), "read ComputeDomain " + compute_domain.ns + "/" + compute_domain.name));
+    return Fail(Annotate(answer.error(), "read ComputeDomain " + ToString(compute_domain)));
   }
   const auto meta = api::DecodeMeta(*answer);
   if (!meta) return Fail(meta.error());
@@ -100,7 +100,7 @@ Result<std::optional<ObjectMeta>> Cluster::ReadTemplate(const api::ObjectKey& ke
   const auto answer = CallAndWait(client_, kube::Get(api::kResourceClaimTemplates, key));
   if (!answer) {
     if (answer.error().code == ErrorCode::kNotFound) return std::optional<ObjectMeta>();
-    return Fail(Annotate(answer.error(), "read ResourceClaimTemplate " + key.ns + "/" + key.name));
+    return Fail(Annotate(answer.error(), "read ResourceClaimTemplate " + ToString(key)));
   }
   auto meta = api::DecodeMeta(*answer);
   if (!meta) return Fail(meta.error());

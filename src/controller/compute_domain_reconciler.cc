@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/base/log.h"
+#include "src/controller/work_key.h"
 
 namespace cd::controller {
 
@@ -11,10 +12,6 @@ namespace {
 
 // Templates of other people are not watched; one that is in the way is read again now and then.
 constexpr Duration kForeignTemplateInterval{30'000};
-
-std::string KeyOf(const api::ObjectKey& key) {
-  return "cd/" + key.ns + "/" + key.name;
-}
 
 // nullptr: it is accepted, or nothing was said yet.
 const api::Condition* RefusalIn(const api::ComputeDomainStatus& status) {
@@ -70,7 +67,7 @@ Status ComputeDomainReconciler::Reconcile(const api::ObjectKey& key) {
     } else if (decision.status) {
       done = WriteStatus(*snapshot, decision, memory);
     } else {
-      if (decision.status_due) queue_.AddAfter(KeyOf(key), *decision.status_due);
+      if (decision.status_due) queue_.AddAfter(ComputeDomainKey(key), *decision.status_due);
       return {};
     }
     if (!done) return done;
@@ -81,8 +78,8 @@ Status ComputeDomainReconciler::Reconcile(const api::ObjectKey& key) {
 Status ComputeDomainReconciler::CreateTemplate(const ComputeDomainSnapshot& snapshot, Memory& memory) {
   const Status created = cluster_.CreateTemplate(*snapshot.cd);
   if (created) {
-    LogInfo("ResourceClaimTemplate created", {{"computeDomain", snapshot.cd->meta.ns + "/" + snapshot.cd->meta.name},
-                                              {"template", snapshot.cd->claim_template_name}});
+    LogInfo("ResourceClaimTemplate created",
+            {{"computeDomain", ToString(snapshot.cd->meta.Ref())}, {"template", snapshot.cd->claim_template_name}});
     return {};
   }
   if (created.error().code != ErrorCode::kAlreadyExists) return Fail(Annotate(created.error(), "create ResourceClaimTemplate"));
@@ -102,12 +99,10 @@ Status ComputeDomainReconciler::ReadForeignTemplate(const ComputeDomainSnapshot&
     return {};
   }
   memory.foreign = ForeignTemplate{key.name, OwnerOf(**found), clock_.Now() + kForeignTemplateInterval};
-  queue_.AddAfter(KeyOf(snapshot.cd->meta.Key()), kForeignTemplateInterval);
+  queue_.AddAfter(ComputeDomainKey(snapshot.cd->meta.Key()), kForeignTemplateInterval);
   if (told && told->owner == memory.foreign->owner) return {};
   LogWarning("ResourceClaimTemplate of somebody else is left alone",
-             {{"computeDomain", snapshot.cd->meta.ns + "/" + snapshot.cd->meta.name},
-              {"template", key.name},
-              {"owner", memory.foreign->owner}});
+             {{"computeDomain", ToString(snapshot.cd->meta.Ref())}, {"template", key.name}, {"owner", memory.foreign->owner}});
   return {};
 }
 
@@ -164,7 +159,7 @@ Status ComputeDomainReconciler::Finish(const ComputeDomainSnapshot& snapshot, co
   }
   if (auto ok = cluster_.RemoveFinalizer(meta, api::kComputeDomains); !ok) return Fail(Annotate(ok.error(), "remove finalizer"));
   memory.finalizer_removed = true;
-  LogInfo("ComputeDomain is released", {{"computeDomain", meta.ns + "/" + meta.name}, {"uid", meta.uid}});
+  LogInfo("ComputeDomain is released", {{"computeDomain", ToString(meta.Ref())}, {"uid", meta.uid}});
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include "src/base/log.h"
 #include "src/controller/compute_domain_reconciler.h"
 #include "src/controller/node_reconciler.h"
+#include "src/controller/work_key.h"
 #include "src/kube/informer.h"
 
 namespace cd::controller {
@@ -117,13 +118,16 @@ class Controller::Impl {
   }
 
   Status Dispatch(const std::string& key) {
-    const std::size_t slash = key.find('/');
-    const std::string kind = key.substr(0, slash);
-    const std::string rest = key.substr(slash + 1);
-    if (kind == "domain") return domains_.Reconcile(rest);
-    if (kind == "node") return nodes_.Reconcile(rest);
-    const std::size_t second = rest.find('/');
-    return compute_domains_.Reconcile({rest.substr(0, second), rest.substr(second + 1)});
+    const auto [kind, object] = ParseWorkKey(key);
+    switch (kind) {
+      case WorkKind::kImexDomain:
+        return domains_.Reconcile(object.name);
+      case WorkKind::kNode:
+        return nodes_.Reconcile(object.name);
+      case WorkKind::kComputeDomain:
+        return compute_domains_.Reconcile(object);
+    }
+    return {};
   }
 
   kube::WorkQueue queue_;

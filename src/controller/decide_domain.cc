@@ -134,8 +134,8 @@ class DomainStep {
       if (!liveness) {
         out_.verify.push_back(owner);
       } else if (*liveness != Liveness::kLive && domain::Drain(*draft_.domain, owner.uid)) {
-        out_.reasons.push_back("channel " + std::to_string(lease.channel) + " is drained: ComputeDomain " + owner.ns + "/" +
-                               owner.name + " is gone");
+        out_.reasons.push_back("channel " + std::to_string(lease.channel) + " is drained: ComputeDomain " + ToString(owner) +
+                               " is gone");
       }
     }
   }
@@ -150,19 +150,22 @@ class DomainStep {
     for (int channel : free) out_.reasons.push_back("channel " + std::to_string(channel) + " is free: no node holds it");
   }
 
-  // draft_: two demands of one step see each other's lease, and numbers freed above may be given. But who reads the refusals is
-  // told by before_: a node is assigned to the domain that exists, not to the one being created.
+  // before_: a node is assigned to the domain that exists, not to the one being created. The plugin of a node that is not
+  // assigned here does not read this object: its refusals and look-ups are DecideNode's business.
+  bool ReadsThis(const api::ImexNode& node) const {
+    return before_.domain && node.domain && node.domain->uid == before_.domain->meta.uid;
+  }
+
+  // draft_: two demands of one step see each other's lease, and numbers freed above may be given.
   void GrantAndRefuse() {
     std::vector<api::Refusal> refusals;
     for (const Demand& demand : in_.demands) {
       const api::ImexNode* node = domain::FindNode(draft_.nodes, demand.node);
       if (node == nullptr) continue;
       // A ComputeDomain that has or had a lease here was in order; its pods are served or run out.
-      if (domain::FindLease(*draft_.domain, demand.config.domain_id) != nullptr) continue;
+      if (api::FindLease(*draft_.domain, demand.config.domain_id) != nullptr) continue;
       std::optional<api::Refusal> refusal = Serve(demand, *node);
-      // Refusals for a node that is not assigned here stand in its IMEXNode: its plugin does not read this object.
-      const bool reads_this = before_.domain && node->domain && node->domain->uid == before_.domain->meta.uid;
-      if (refusal && reads_this) refusals.push_back(std::move(*refusal));
+      if (refusal && ReadsThis(*node)) refusals.push_back(std::move(*refusal));
     }
     draft_.domain->refusals = domain::Tidy(std::move(refusals));
   }
@@ -179,7 +182,7 @@ class DomainStep {
       case Verdict::kServe:
         break;
     }
-    const bool here = domain::ReportsClique(draft_, node) || domain::FindMember(*draft_.domain, demand.node) != nullptr;
+    const bool here = domain::ReportsClique(draft_, node) || api::FindMember(*draft_.domain, demand.node) != nullptr;
     if (!here) return std::nullopt;
     const ObjectRef& owner = in_.known.cached.at(demand.config.domain_id).ref;
     if (!Verified(owner.uid)) {
@@ -189,17 +192,15 @@ class DomainStep {
     const auto channel = domain::NextFreeChannel(*draft_.domain, domain::ListedChannels(draft_));
     if (!channel) return domain::RefuseNoChannel(demand, draft_.name);
     domain::Grant(*draft_.domain, owner, *channel);
-    out_.reasons.push_back("ComputeDomain " + owner.ns + "/" + owner.name + " gets channel " + std::to_string(*channel));
+    out_.reasons.push_back("ComputeDomain " + ToString(owner) + " gets channel " + std::to_string(*channel));
     return std::nullopt;
   }
 
   std::optional<api::Refusal> KeepOrLookUp(const Demand& demand, const api::ImexNode& node) {
-    // before_ again: what is kept is what stands there. An unassigned node's refusals and look-ups are DecideNode's business.
-    const bool reads_this = before_.domain && node.domain && node.domain->uid == before_.domain->meta.uid;
-    if (!reads_this) return std::nullopt;
-    for (const api::Refusal& refusal : before_.domain->refusals) {
-      if (refusal.node == demand.node && refusal.compute_domain_uid == demand.config.domain_id) return refusal;
-    }
+    if (!ReadsThis(node)) return std::nullopt;
+    // What is kept is what stands there.
+    const api::Refusal* standing = api::FindRefusal(before_.domain->refusals, demand.node, demand.config.domain_id);
+    if (standing != nullptr) return *standing;
     out_.look_up.push_back({demand.ns, demand.config.domain_id});
     return std::nullopt;
   }

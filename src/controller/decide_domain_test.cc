@@ -76,7 +76,7 @@ TEST(DecideDomainTest, several_changes_go_in_one_update) {
   ASSERT_TRUE(decision.write);
   EXPECT_EQ(decision.write->members.size(), 3U);
   EXPECT_EQ(decision.write->members[0].address, "10.1.1.1");
-  EXPECT_NE(domain::FindLease(*decision.write, kBlue), nullptr);
+  EXPECT_NE(api::FindLease(*decision.write, kBlue), nullptr);
 }
 
 TEST(DecideDomainTest, deleted_owner_is_drained_only_after_a_live_read) {
@@ -156,8 +156,8 @@ TEST(DecideDomainTest, lost_domain_is_rebuilt_before_anything_is_assigned) {
   const auto decision = world.Decide();
   ASSERT_TRUE(decision.write);
   EXPECT_EQ(decision.write->channels, (std::vector<api::ChannelLease>{Lease(5, kRed)}));
-  EXPECT_EQ(domain::FindMember(*decision.write, "a")->index, 7);
-  EXPECT_NE(domain::FindMember(*decision.write, "b"), nullptr);
+  EXPECT_EQ(api::FindMember(*decision.write, "a")->index, 7);
+  EXPECT_NE(api::FindMember(*decision.write, "b"), nullptr);
 }
 
 TEST(DecideDomainTest, rebuilt_lease_of_a_deleted_owner_only_drains) {

@@ -31,7 +31,7 @@ std::optional<Refusal> NodeStandsInTheWay(const NodeSnapshot& in, const Demand& 
   const api::ImexDomain& domain = *in.clique->domain;
   if (domain::HoldsUngranted(*in.clique, *in.node)) return domain::RefuseForeignChannels(demand, *in.node);
   const bool full = domain.members.size() >= static_cast<std::size_t>(domain.node_slots);
-  if (full && domain::FindMember(domain, demand.node) == nullptr)
+  if (full && api::FindMember(domain, demand.node) == nullptr)
     return domain::RefuseNoSlot(demand, domain.meta.name, domain.node_slots);
   return std::nullopt;
 }
@@ -48,9 +48,8 @@ std::optional<Refusal> RefusalOf(const NodeSnapshot& in, const Demand& demand, N
     case Verdict::kLookUp:
       break;
   }
-  for (const Refusal& refusal : in.node->refusals) {
-    if (refusal.compute_domain_uid == demand.config.domain_id) return refusal;
-  }
+  const Refusal* standing = api::FindRefusal(in.node->refusals, demand.node, demand.config.domain_id);
+  if (standing != nullptr) return *standing;
   out.look_up.insert({demand.ns, demand.config.domain_id});
   return std::nullopt;
 }
@@ -68,11 +67,6 @@ std::vector<Refusal> Refusals(const NodeSnapshot& in, NodeDecision& out) {
   return domain::Tidy(std::move(refusals));
 }
 
-bool Refused(const std::vector<Refusal>& refusals, const std::string& node, const std::string& uid) {
-  return std::any_of(refusals.begin(), refusals.end(),
-                     [&](const Refusal& r) { return r.compute_domain_uid == uid && (r.node.empty() || r.node == node); });
-}
-
 domain::WakeInput Progress(const NodeSnapshot& in, const WaitingClaim& claim) {
   const std::string& uid = claim.demand.config.domain_id;
   const api::ImexDomain* domain = in.clique && in.clique->domain ? &*in.clique->domain : nullptr;
@@ -85,9 +79,10 @@ domain::WakeInput Progress(const NodeSnapshot& in, const WaitingClaim& claim) {
   const auto& held = in.node->status.channels;
   input.listed =
       std::any_of(held.begin(), held.end(), [&](const api::NodeChannel& entry) { return entry.compute_domain_uid == uid; });
-  input.refused = Refused(in.node->refusals, in.node->meta.name, uid) ||
-                  (domain != nullptr && Refused(domain->refusals, in.node->meta.name, uid));
-  const ChannelLease* lease = domain == nullptr ? nullptr : domain::FindLease(*domain, uid);
+  const std::string& name = in.node->meta.name;
+  input.refused = api::FindRefusal(in.node->refusals, name, uid) != nullptr ||
+                  (domain != nullptr && api::FindRefusal(domain->refusals, name, uid) != nullptr);
+  const ChannelLease* lease = domain == nullptr ? nullptr : api::FindLease(*domain, uid);
   input.served =
       lease != nullptr && lease->state == LeaseState::kActive && lease->released && domain::ServesNow(*domain, *in.node);
   return input;

@@ -1,10 +1,9 @@
 #include "src/controller/domain_reconciler.h"
 
 #include "src/base/log.h"
+#include "src/controller/work_key.h"
 
 namespace cd::controller {
-
-using domain::Liveness;
 
 // An absent Node is read twice, gone_after_ apart: no polling, and one wrong answer frees nothing.
 Result<std::set<std::string>> DomainReconciler::GoneNodes(const DomainSnapshot& snapshot) {
@@ -27,35 +26,33 @@ Result<std::set<std::string>> DomainReconciler::GoneNodes(const DomainSnapshot& 
     }
     LogInfo("member has no IMEXNode", {{"node", member.node}, {"imexDomain", snapshot.clique.name}, {"nodeExists", *exists}});
     absent_[member.node] = {now + gone_after_, *exists ? std::nullopt : std::optional(now)};
-    queue_.AddAfter("domain/" + snapshot.clique.name, gone_after_);
+    queue_.AddAfter(ImexDomainKey(snapshot.clique.name), gone_after_);
   }
   return gone;
 }
 
-Status DomainReconciler::Read(const DomainSnapshot& snapshot, const DomainDecision& decision,
-                              std::map<std::string, Liveness>& verified, std::optional<Look>& looked) {
+Status DomainReconciler::Read(const DomainSnapshot& snapshot, const DomainDecision& decision, Readings& readings) {
   for (const api::ObjectRef& owner : decision.verify) {
     const auto liveness = cluster_.ReadLiveness(owner);
     if (!liveness) return Fail(liveness.error());
-    verified[owner.uid] = *liveness;
+    readings.verified[owner.uid] = *liveness;
   }
   for (const LookUp& look_up : decision.look_up) {
     const auto liveness = cluster_.LookUpLiveness(look_up);
     if (!liveness) return Fail(liveness.error());
-    verified[look_up.uid] = *liveness;
+    readings.verified[look_up.uid] = *liveness;
   }
   if (!decision.look) return {};
   // The version was known before the list begins: that is what makes the list proof.
   const std::string version = snapshot.clique.domain ? snapshot.clique.domain->meta.resource_version : "";
   auto nodes = cluster_.ListNodes();
   if (!nodes) return Fail(nodes.error());
-  looked = Look{version, *std::move(nodes)};
+  readings.looked = Look{version, *std::move(nodes)};
   return {};
 }
 
 Status DomainReconciler::Reconcile(const std::string& name) {
-  std::map<std::string, Liveness> verified;
-  std::optional<Look> looked;
+  Readings readings;
   // Reads, a write, then the look and the freeing that Draining asks for; more rounds mean that others change the world
   // meanwhile.
   constexpr int kMaxRounds = 8;
@@ -69,11 +66,11 @@ Status DomainReconciler::Reconcile(const std::string& name) {
     auto gone = GoneNodes(snapshot);
     if (!gone) return Fail(gone.error());
     snapshot.gone_nodes = *std::move(gone);
-    snapshot.known.verified = verified;
-    snapshot.looked = looked;
+    snapshot.known.verified = readings.verified;
+    snapshot.looked = readings.looked;
     const DomainDecision decision = DecideDomain(snapshot);
     if (decision.NeedsReads()) {
-      if (auto ok = Read(snapshot, decision, verified, looked); !ok) return ok;
+      if (auto ok = Read(snapshot, decision, readings); !ok) return ok;
       continue;
     }
     for (const std::string& reason : decision.reasons) LogInfo(reason, {{"imexDomain", name}});

@@ -24,9 +24,14 @@ class DomainReconciler {
     std::optional<SteadyTime> since;  // first live read that found no Node; nullopt: the Node was there
   };
 
+  // What was read live in the reconcile under way.
+  struct Readings {
+    std::map<std::string, domain::Liveness> verified;  // ComputeDomains, by UID
+    std::optional<Look> looked;
+  };
+
   Result<std::set<std::string>> GoneNodes(const DomainSnapshot& snapshot);
-  Status Read(const DomainSnapshot& snapshot, const DomainDecision& decision, std::map<std::string, domain::Liveness>& verified,
-              std::optional<Look>& looked);
+  Status Read(const DomainSnapshot& snapshot, const DomainDecision& decision, Readings& readings);
 
   World& world_;
   Cluster& cluster_;

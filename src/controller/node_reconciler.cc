@@ -1,6 +1,7 @@
 #include "src/controller/node_reconciler.h"
 
 #include "src/base/log.h"
+#include "src/controller/work_key.h"
 
 namespace cd::controller {
 
@@ -54,7 +55,7 @@ Status NodeReconciler::Act(const NodeSnapshot& snapshot, const NodeDecision& dec
   }
   world_.Remember(decision.states);
   // A moment later than the limit, so that the look is past it.
-  if (decision.again) queue_.AddAfter("node/" + name, *decision.again + Duration{50});
+  if (decision.again) queue_.AddAfter(NodeKey(name), *decision.again + Duration{50});
   return {};
 }
 

@@ -19,7 +19,7 @@ void EraseFrom(std::map<std::string, std::set<api::ObjectKey>>& index, const std
 
 void World::QueueComputeDomain(const std::string& uid) {
   const auto it = key_by_uid_.find(uid);
-  if (it != key_by_uid_.end()) queue_.Add("cd/" + it->second.ns + "/" + it->second.name);
+  if (it != key_by_uid_.end()) QueueComputeDomain(it->second);
 }
 
 void World::QueueDomainsOf(const ImexNode& node) {
@@ -60,9 +60,9 @@ void World::DomainChanged(const ImexDomain& domain) {
 }
 
 void World::ComputeDomainChanged(const ComputeDomain& cd) {
-  queue_.Add("cd/" + cd.meta.ns + "/" + cd.meta.name);
+  QueueComputeDomain(cd.meta.Key());
   for (const auto& [key, domain] : domains_.objects()) {
-    if (domain::FindLease(*domain, cd.meta.uid) != nullptr) QueueDomain(key.name);
+    if (api::FindLease(*domain, cd.meta.uid) != nullptr) QueueDomain(key.name);
   }
   const auto claims = claims_by_domain_.find(cd.meta.uid);
   if (claims == claims_by_domain_.end()) return;
@@ -71,8 +71,7 @@ void World::ComputeDomainChanged(const ComputeDomain& cd) {
 
 void World::TemplateChanged(const ClaimTemplate& claim_template) {
   for (const auto& [key, cd] : compute_domains_.objects()) {
-    if (key.ns == claim_template.meta.ns && cd->claim_template_name == claim_template.meta.name)
-      queue_.Add("cd/" + key.ns + "/" + key.name);
+    if (key.ns == claim_template.meta.ns && cd->claim_template_name == claim_template.meta.name) QueueComputeDomain(key);
   }
 }
 
@@ -191,8 +190,12 @@ void World::Remember(const std::vector<WakeRecord>& records) {
 
 std::string World::NameOfComputeDomain(const std::string& uid) const {
   const std::lock_guard lock(mutex_);
+  return NameOfLocked(uid);
+}
+
+std::string World::NameOfLocked(const std::string& uid) const {
   const auto it = key_by_uid_.find(uid);
-  return it == key_by_uid_.end() ? "a ComputeDomain with UID " + uid : "ComputeDomain " + it->second.ns + "/" + it->second.name;
+  return it == key_by_uid_.end() ? "a ComputeDomain with UID " + uid : "ComputeDomain " + ToString(it->second);
 }
 
 }  // namespace cd::controller

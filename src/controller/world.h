@@ -1,7 +1,7 @@
 // All that the controller knows: fed by the informers on the loop's thread and by the answers to its own writes on the worker's,
 // read as snapshots by the worker. Every change queues the keys of what it may concern.
 //
-// Thread-safe. Keys: "domain/<IMEXDomain>", "node/<node>", "cd/<namespace>/<name>".
+// Thread-safe.
 #pragma once
 
 #include <map>
@@ -16,6 +16,7 @@
 #include "src/controller/decide_domain.h"
 #include "src/controller/decide_node.h"
 #include "src/controller/store.h"
+#include "src/controller/work_key.h"
 #include "src/kube/work_queue.h"
 
 namespace cd::controller {
@@ -59,8 +60,9 @@ class World {
   };
   using Keys = std::set<api::ObjectKey>;
 
-  void QueueDomain(const std::string& name) { queue_.Add("domain/" + name); }
-  void QueueNode(const std::string& name) { queue_.Add("node/" + name); }
+  void QueueDomain(const std::string& name) { queue_.Add(ImexDomainKey(name)); }
+  void QueueNode(const std::string& name) { queue_.Add(NodeKey(name)); }
+  void QueueComputeDomain(const api::ObjectKey& key) { queue_.Add(ComputeDomainKey(key)); }
   void QueueComputeDomain(const std::string& uid);
   void QueueDomainsOf(const api::ImexNode& node);
   void QueueClaimsPlace(const ChannelClaim& claim);
@@ -75,6 +77,7 @@ class World {
 
   domain::Clique CliqueNamed(const std::string& name) const;
   std::string CliqueNameOf(const api::ImexNode& node) const;
+  std::string NameOfLocked(const std::string& uid) const;
   void Learn(domain::KnownDomains& known, const std::string& uid) const;
   TemplateView ViewTemplate(const api::ComputeDomain& cd) const;
   std::vector<const ChannelClaim*> ClaimsOn(const std::string& node) const;

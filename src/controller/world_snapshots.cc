@@ -20,7 +20,7 @@ bool Concerns(const domain::Clique& clique, const ImexNode& node) {
   if (std::find(reported.begin(), reported.end(), clique.name) != reported.end()) return true;
   if (node.domain && node.domain->name == clique.name) return true;
   if (!clique.domain) return false;
-  if (domain::FindMember(*clique.domain, node.meta.name) != nullptr) return true;
+  if (api::FindMember(*clique.domain, node.meta.name) != nullptr) return true;
   const auto& held = node.status.channels;
   return std::any_of(held.begin(), held.end(),
                      [&](const api::NodeChannel& entry) { return entry.domain_uid == clique.domain->meta.uid; });
@@ -112,11 +112,7 @@ TemplateView World::ViewTemplate(const ComputeDomain& cd) const {
   view.uid = claim_template->meta.uid;
   const auto label = claim_template->meta.labels.find(api::kComputeDomainLabel);
   view.ours = label != claim_template->meta.labels.end() && label->second == cd.meta.uid;
-  if (!view.ours && label != claim_template->meta.labels.end()) {
-    const auto key = key_by_uid_.find(label->second);
-    view.owner = key == key_by_uid_.end() ? "a ComputeDomain with UID " + label->second
-                                          : "ComputeDomain " + key->second.ns + "/" + key->second.name;
-  }
+  if (!view.ours && label != claim_template->meta.labels.end()) view.owner = NameOfLocked(label->second);
   return view;
 }
 
@@ -143,7 +139,7 @@ std::optional<ComputeDomainSnapshot> World::SnapshotComputeDomain(const api::Obj
     cliques.insert(CliqueNameOf(*node));
   }
   for (const auto& [domain_key, domain] : domains_.objects()) {
-    const bool leases = domain::FindLease(*domain, uid) != nullptr;
+    const bool leases = api::FindLease(*domain, uid) != nullptr;
     if (leases || cliques.contains(domain_key.name)) out.domains[domain_key.name] = domain;
   }
   return out;

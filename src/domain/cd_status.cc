@@ -32,18 +32,11 @@ const ImexDomain* DomainOf(const StatusInput& input, const ImexNode* node) {
   return it == input.domains.end() ? nullptr : it->second.get();
 }
 
-std::string RefusalText(const std::vector<api::Refusal>& refusals, const std::string& node, const std::string& uid) {
-  for (const api::Refusal& refusal : refusals) {
-    if (refusal.compute_domain_uid == uid && (refusal.node.empty() || refusal.node == node)) return refusal.message;
-  }
-  return "";
-}
-
 std::string WhyNotReady(const std::string& uid, const std::string& name, const ImexNode* node, const ImexDomain* domain) {
   if (node == nullptr || !node->reported) return "its kubelet plugin has not reported";
-  std::string refusal = RefusalText(node->refusals, name, uid);
-  if (refusal.empty() && domain != nullptr) refusal = RefusalText(domain->refusals, name, uid);
-  if (!refusal.empty()) return refusal;
+  const api::Refusal* refusal = FindRefusal(node->refusals, name, uid);
+  if (refusal == nullptr && domain != nullptr) refusal = FindRefusal(domain->refusals, name, uid);
+  if (refusal != nullptr) return refusal->message.empty() ? refusal->reason : refusal->message;
   if (domain == nullptr || FindMember(*domain, name) == nullptr) return "it has no slot in an IMEX domain yet";
   const ChannelLease* lease = FindLease(*domain, uid);
   if (lease == nullptr || lease->state != LeaseState::kActive) return "its clique has no channel for this ComputeDomain yet";

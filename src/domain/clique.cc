@@ -17,18 +17,6 @@ const ImexNode* FindNode(const Nodes& nodes, const std::string& name) {
   return nullptr;
 }
 
-const DomainMember* FindMember(const ImexDomain& domain, const std::string& node) {
-  const auto it =
-      std::find_if(domain.members.begin(), domain.members.end(), [&](const DomainMember& m) { return m.node == node; });
-  return it == domain.members.end() ? nullptr : &*it;
-}
-
-const ChannelLease* FindLease(const ImexDomain& domain, const std::string& compute_domain_uid) {
-  const auto it = std::find_if(domain.channels.begin(), domain.channels.end(),
-                               [&](const ChannelLease& lease) { return lease.compute_domain.uid == compute_domain_uid; });
-  return it == domain.channels.end() ? nullptr : &*it;
-}
-
 bool ReportsClique(const Clique& clique, const ImexNode& node) {
   return node.reported && node.status.clique_ids.size() == 1 && node.status.clique_ids.front() == clique.name;
 }

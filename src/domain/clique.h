@@ -26,9 +26,6 @@ struct Clique {
 };
 
 const api::ImexNode* FindNode(const Nodes& nodes, const std::string& name);
-const api::DomainMember* FindMember(const api::ImexDomain& domain, const std::string& node);
-// The lease of a ComputeDomain in any state, or nullptr.
-const api::ChannelLease* FindLease(const api::ImexDomain& domain, const std::string& compute_domain_uid);
 
 // True when the node reports this clique and no other.
 bool ReportsClique(const Clique& clique, const api::ImexNode& node);

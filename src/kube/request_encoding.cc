@@ -74,9 +74,7 @@ HttpRequest Encode(const WatchRequest& request, std::string_view server, std::st
 std::string Describe(const ApiRequest& request) {
   std::string text = fmt::format("{} {}", kVerbs[static_cast<std::size_t>(request.verb)], request.type.plural);
   if (!request.subresource.empty()) text += "/" + request.subresource;
-  if (!request.key.name.empty()) {
-    text += " " + (request.key.ns.empty() ? request.key.name : request.key.ns + "/" + request.key.name);
-  }
+  if (!request.key.name.empty()) text += " " + ToString(request.key);
   return text;
 }
 

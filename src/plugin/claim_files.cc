@@ -49,19 +49,19 @@ std::string CdiDeviceId(const std::string& claim_uid) {
 json ChannelCdiSpec(const ClaimEntry& entry, std::uint32_t channel_major, const fs::path& marker) {
   const Grant& grant = *entry.grant;
   const std::string name = entry.claim.uid + kJson;
-  return Spec(entry.claim.uid, {{"env",
-                                 {"NVIDIA_COMPUTE_DOMAIN=" + grant.compute_domain.ns + "/" + grant.compute_domain.name,
-                                  "NVIDIA_COMPUTE_DOMAIN_UID=" + grant.compute_domain.uid,
-                                  "NVIDIA_COMPUTE_DOMAIN_CHANNEL=" + std::to_string(grant.channel),
-                                  "NVIDIA_COMPUTE_DOMAIN_CLIQUE=" + grant.clique_id}},
-                                {"deviceNodes",
-                                 {{{"path", fabric::ChannelDevicePath(grant.channel)},
-                                   {"type", "c"},
-                                   {"major", channel_major},
-                                   {"minor", grant.channel},
-                                   {"fileMode", 0666},
-                                   {"permissions", "rw"}}}},
-                                {"mounts", json::array({ReadOnlyMount(marker, fs::path(kMarkerDirectory) / name)})}});
+  return Spec(
+      entry.claim.uid,
+      {{"env",
+        {"NVIDIA_COMPUTE_DOMAIN=" + ToString(grant.compute_domain), "NVIDIA_COMPUTE_DOMAIN_UID=" + grant.compute_domain.uid,
+         "NVIDIA_COMPUTE_DOMAIN_CHANNEL=" + std::to_string(grant.channel), "NVIDIA_COMPUTE_DOMAIN_CLIQUE=" + grant.clique_id}},
+       {"deviceNodes",
+        {{{"path", fabric::ChannelDevicePath(grant.channel)},
+          {"type", "c"},
+          {"major", channel_major},
+          {"minor", grant.channel},
+          {"fileMode", 0666},
+          {"permissions", "rw"}}}},
+       {"mounts", json::array({ReadOnlyMount(marker, fs::path(kMarkerDirectory) / name)})}});
 }
 
 json DaemonCdiSpec(const ClaimEntry& entry, const DaemonMounts& mounts, const fabric::ImexCapability& capability) {

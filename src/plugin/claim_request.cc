@@ -10,7 +10,7 @@ constexpr char kDaemonDevice[] = "daemon";
 constexpr char kChannelPrefix[] = "channel-";
 
 std::string NameOf(const api::ObjectRef& claim) {
-  return "ResourceClaim " + claim.ns + "/" + claim.name;
+  return "ResourceClaim " + ToString(claim);
 }
 
 }  // namespace

@@ -87,10 +87,9 @@ void NodeDriver::Unprepare(const api::ObjectRef& claim, std::function<void(Statu
       },
       [claim, done = std::move(done)](Status result) {
         if (result) {
-          LogInfo("claim unprepared", {{"claim", claim.ns + "/" + claim.name}, {"claimUID", claim.uid}});
+          LogInfo("claim unprepared", {{"claim", ToString(claim)}, {"claimUID", claim.uid}});
         } else {
-          LogError("cannot unprepare",
-                   {{"claim", claim.ns + "/" + claim.name}, {"claimUID", claim.uid}, {"error", result.error().message}});
+          LogError("cannot unprepare", {{"claim", ToString(claim)}, {"claimUID", claim.uid}, {"error", result.error().message}});
         }
         done(std::move(result));
       });
@@ -221,7 +220,7 @@ void NodeDriver::Do(const RunPtr& run, const action::Finish& action) {
   for (const TimerId timer : run->timers) executor_.Cancel(timer);
   if (const auto it = runs_.find(run->claim.uid); it != runs_.end() && it->second == run) runs_.erase(it);
   const auto took = (executor_.clock().Now() - run->began).count();
-  const std::string name = run->claim.ns + "/" + run->claim.name;
+  const std::string name = ToString(run->claim);
   PrepareResult result = std::vector<PreparedDevice>{};
   if (action.result) {
     for (const ClaimDevice& device : *action.result) {

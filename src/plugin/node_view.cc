@@ -1,34 +1,14 @@
 #include "src/plugin/node_view.h"
 
-#include <algorithm>
-
 namespace cd::plugin {
 
 namespace {
 
-std::string NameOf(const api::ObjectRef& ref) {
-  return ref.ns + "/" + ref.name;
-}
-
-template <typename T, typename Predicate>
-const T* Find(const std::vector<T>& items, Predicate predicate) {
-  const auto it = std::find_if(items.begin(), items.end(), predicate);
-  return it == items.end() ? nullptr : &*it;
-}
-
 std::optional<api::Refusal> RefusalOf(const NodeView& view, const std::string& compute_domain_uid) {
-  if (view.domain) {
-    const auto* refusal = Find(view.domain->refusals, [&](const api::Refusal& r) {
-      return r.compute_domain_uid == compute_domain_uid && r.node == view.node;
-    });
-    if (refusal != nullptr) return *refusal;
-  }
-  if (view.imex_node) {
-    const auto* refusal =
-        Find(view.imex_node->refusals, [&](const api::Refusal& r) { return r.compute_domain_uid == compute_domain_uid; });
-    if (refusal != nullptr) return *refusal;
-  }
-  return std::nullopt;
+  const api::Refusal* refusal = nullptr;
+  if (view.domain) refusal = api::FindRefusal(view.domain->refusals, view.node, compute_domain_uid);
+  if (refusal == nullptr && view.imex_node) refusal = api::FindRefusal(view.imex_node->refusals, view.node, compute_domain_uid);
+  return refusal == nullptr ? std::nullopt : std::optional(*refusal);
 }
 
 // Why there is no domain to take a lease from; empty when there is one.
@@ -57,7 +37,7 @@ std::optional<Denied> WrongOwner(const ChannelRequest& request, const api::Chann
   // Shared domains serve ComputeDomains with isolationMode Channel alone, and those have allocationMode Single.
   if (mode == api::DomainMode::kShared && request.config.allocation_mode == api::AllocationMode::kAll) {
     return Deny(ErrorCode::kInvalidArgument,
-                "allocationMode: All, but ComputeDomain " + NameOf(lease.compute_domain) +
+                "allocationMode: All, but ComputeDomain " + ToString(lease.compute_domain) +
                     " has spec.channel.allocationMode Single; use the ResourceClaimTemplate it names");
   }
   return std::nullopt;
@@ -66,7 +46,7 @@ std::optional<Denied> WrongOwner(const ChannelRequest& request, const api::Chann
 // What the node still lacks for a lease that is there; empty: nothing.
 std::string MissingOnNode(const NodeView& view, const api::ChannelLease& lease) {
   const api::DomainAssignment& assigned = *view.imex_node->domain;
-  const auto* member = Find(view.domain->members, [&](const api::DomainMember& m) { return m.node == view.node; });
+  const auto* member = FindMember(*view.domain, view.node);
   if (member == nullptr || member->index != assigned.index) {
     return "this node has no slot in IMEXDomain " + assigned.name + " yet";
   }
@@ -77,7 +57,7 @@ std::string MissingOnNode(const NodeView& view, const api::ChannelLease& lease) 
     return "the IMEX daemon has not joined IMEXDomain " + assigned.name + " as index " + std::to_string(assigned.index) + " yet";
   }
   if (daemon.state != api::DaemonState::kReady) return "the IMEX daemon is not READY yet";
-  if (!lease.released) return "the pods of ComputeDomain " + NameOf(lease.compute_domain) + " are held until it has formed";
+  if (!lease.released) return "the pods of ComputeDomain " + ToString(lease.compute_domain) + " are held until it has formed";
   return "";
 }
 
@@ -88,14 +68,14 @@ Judgement Judge(const NodeView& view, const ChannelRequest& request) {
   if (std::string missing = NoDomain(view); !missing.empty()) return AwaitsLease{std::move(missing), RefusalOf(view, uid)};
 
   const api::ImexDomain& domain = *view.domain;
-  const auto* lease = Find(domain.channels, [&](const api::ChannelLease& l) { return l.compute_domain.uid == uid; });
+  const auto* lease = FindLease(domain, uid);
   if (lease == nullptr) {
     return AwaitsLease{"the controller has not granted a channel of IMEXDomain " + domain.meta.name + " to the ComputeDomain yet",
                        RefusalOf(view, uid)};
   }
   if (auto denied = WrongOwner(request, *lease, domain.mode)) return *denied;
   if (lease->state != api::LeaseState::kActive) {
-    return Deny(ErrorCode::kFailedPrecondition, "ComputeDomain " + NameOf(lease->compute_domain) + " is being deleted");
+    return Deny(ErrorCode::kFailedPrecondition, "ComputeDomain " + ToString(lease->compute_domain) + " is being deleted");
   }
   Grant grant{domain.meta.name, domain.meta.uid, domain.clique_id, lease->channel, lease->compute_domain};
   std::string missing = MissingOnNode(view, *lease);
@@ -104,14 +84,13 @@ Judgement Judge(const NodeView& view, const ChannelRequest& request) {
 }
 
 Status StillGranted(const api::ImexDomain& domain, const Grant& grant) {
-  const auto* lease =
-      Find(domain.channels, [&](const api::ChannelLease& l) { return l.compute_domain.uid == grant.compute_domain.uid; });
+  const auto* lease = FindLease(domain, grant.compute_domain.uid);
   if (domain.meta.uid == grant.domain_uid && lease != nullptr && lease->channel == grant.channel &&
       lease->state == api::LeaseState::kActive) {
     return {};
   }
   return Fail(ErrorCode::kFailedPrecondition, "channel " + std::to_string(grant.channel) + " of IMEXDomain " + grant.domain +
-                                                  " is no longer granted to ComputeDomain " + NameOf(grant.compute_domain) +
+                                                  " is no longer granted to ComputeDomain " + ToString(grant.compute_domain) +
                                                   "; if it still exists the pod is tried again");
 }
 

@@ -6,10 +6,6 @@ namespace cd::plugin {
 
 namespace {
 
-std::string NameOf(const api::ObjectRef& ref) {
-  return ref.ns + "/" + ref.name;
-}
-
 // An answer that says nothing about the object: nobody answered, or the server is in trouble.
 bool Unanswered(const Error& error) {
   return error.Retryable();
@@ -50,7 +46,7 @@ void PrepareFlow::On(const event::ClaimRead& e) {
   if (checking == nullptr) return;
   // Where the API does not answer about the claim, the node lock alone decides.
   if (!e.claim && !Unanswered(e.claim.error()))
-    return FailWith(Annotate(e.claim.error(), "ResourceClaim " + NameOf(input_.claim)));
+    return FailWith(Annotate(e.claim.error(), "ResourceClaim " + ToString(input_.claim)));
   if (e.claim) {
     if (auto wanted = StillWanted(*e.claim, input_.claim, input_.node); !wanted) return FailWith(wanted.error());
   }
@@ -59,7 +55,7 @@ void PrepareFlow::On(const event::ClaimRead& e) {
 }
 
 void PrepareFlow::CheckFirstRead(const event::ClaimRead& e, std::uint64_t sequence) {
-  if (!e.claim) return FailWith(Annotate(e.claim.error(), "ResourceClaim " + NameOf(input_.claim)));
+  if (!e.claim) return FailWith(Annotate(e.claim.error(), "ResourceClaim " + ToString(input_.claim)));
   auto request = ReadClaimRequest(*e.claim, input_.claim, input_.node, input_.daemon_namespace);
   if (!request) return FailWith(request.error());
   if (!request->channel) return BeginNow(sequence, std::move(*request), std::nullopt, true);
@@ -205,7 +201,7 @@ void PrepareFlow::On(const event::ComputeDomainsListed& e) {
                               "\"; use the ResourceClaimTemplate of a ComputeDomain in the pod's namespace, and delete "
                               "pods and claims of a deleted ComputeDomain"));
   }
-  const std::string name = NameOf(found->meta.Ref());
+  const std::string name = ToString(found->meta.Ref());
   if (found->allocation_mode != config.allocation_mode) {
     return FailWith(Wrong(ErrorCode::kInvalidArgument, std::string("allocationMode: ") + api::ToString(config.allocation_mode) +
                                                            ", but ComputeDomain " + name + " has spec.channel.allocationMode " +

@@ -62,8 +62,7 @@ void Sweeper::Check(const ClaimEntry& entry) {
 }
 
 void Sweeper::Remove(const ClaimEntry& entry, const std::string& why) {
-  LogInfo("sweeping a prepared claim",
-          {{"claim", entry.claim.ns + "/" + entry.claim.name}, {"claimUID", entry.claim.uid}, {"reason", why}});
+  LogInfo("sweeping a prepared claim", {{"claim", ToString(entry.claim)}, {"claimUID", entry.claim.uid}, {"reason", why}});
   state_.Transact(
       [this, uid = entry.claim.uid](Checkpoint& checkpoint) {
         Unprepare(checkpoint, uid);

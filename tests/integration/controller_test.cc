@@ -233,8 +233,8 @@ TEST_F(TwoNodes, refused_pod_is_woken_when_its_node_can_serve_it) {
 TEST_F(TwoNodes, node_that_left_the_cluster_gives_its_slot_back_but_one_that_lost_its_report_does_not) {
   controller_.reset();
   controller_ = std::make_unique<ControllerProcess>(controller::ControllerOptions{.gone_after = Duration{300}});
-  const api::DomainMember a = *domain::FindMember(*Domain(), a_);
-  const api::DomainMember b = *domain::FindMember(*Domain(), b_);
+  const api::DomainMember a = *api::FindMember(*Domain(), a_);
+  const api::DomainMember b = *api::FindMember(*Domain(), b_);
   MustCall(kube::Create(api::kNodes, "", {{"metadata", {{"name", a_}}}}));
   const std::string red = MakeComputeDomain("red");
   Run("one", red, b_);
@@ -244,7 +244,7 @@ TEST_F(TwoNodes, node_that_left_the_cluster_gives_its_slot_back_but_one_that_los
   MustCall(kube::Delete(api::kImexNodes, {"", a_}));
   MustCall(kube::Delete(api::kImexNodes, {"", b_}));
   // What the vanished node held is free with its slot, not before.
-  ASSERT_TRUE(Eventually([&] { return domain::FindMember(*Domain(), b_) == nullptr; }));
+  ASSERT_TRUE(Eventually([&] { return api::FindMember(*Domain(), b_) == nullptr; }));
   EXPECT_EQ(Domain()->members, std::vector<api::DomainMember>{a});
   EXPECT_TRUE(Lease(red)) << "node a may hold it: nothing is known of it";
   MakeNode(Name("c"));
