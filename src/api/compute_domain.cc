@@ -1,9 +1,7 @@
 #include "src/api/compute_domain.h"
 
-#include <algorithm>
-
-#include "src/api/json_reader.h"
 #include "src/api/references.h"
+#include "src/base/json_reader.h"
 
 namespace cd::api {
 
@@ -65,9 +63,7 @@ ComputeDomainStatus ReadStatus(JsonReader r) {
 }  // namespace
 
 std::string ToString(AllocationMode mode) {
-  const auto* const it =
-      std::find_if(kAllocationModes.begin(), kAllocationModes.end(), [&](const auto& entry) { return entry.second == mode; });
-  return std::string(it->first);
+  return NameOf(mode, kAllocationModes);
 }
 
 Result<ComputeDomain> DecodeComputeDomain(const json& object) {

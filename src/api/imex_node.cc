@@ -1,7 +1,7 @@
 #include "src/api/imex_node.h"
 
-#include "src/api/json_reader.h"
 #include "src/api/references.h"
+#include "src/base/json_reader.h"
 
 namespace cd::api {
 
@@ -37,9 +37,7 @@ ImexNodeStatus ReadStatus(JsonReader r) {
   status.clique_ids = fabric.Strings("cliqueIDs");
   status.fabric_message = fabric.String("message");
   status.daemon = ReadDaemon(r.Child("daemon"));
-  for (JsonReader& c : r.Children("channels")) {
-    status.channels.push_back({c.String("domainUID"), c.Int("channel"), c.String("computeDomainUID")});
-  }
+  for (JsonReader& channel : r.Children("channels")) status.channels.push_back(ReadNodeChannel(channel));
   for (JsonReader& c : r.Children("lostPrepares")) status.lost_prepares.push_back({c.String("claimUID"), c.String("time")});
   status.plugin_registered = r.String("pluginRegistered");
   status.maintenance_acknowledged = r.String("maintenanceAcknowledged");
@@ -47,6 +45,10 @@ ImexNodeStatus ReadStatus(JsonReader r) {
 }
 
 }  // namespace
+
+std::string ToString(FabricState state) {
+  return NameOf(state, kFabricStates);
+}
 
 Result<ImexNode> DecodeImexNode(const json& object) {
   auto meta = DecodeMeta(object);
@@ -82,9 +84,7 @@ json EncodeImexNode(const ImexNode& node) {
 
 json EncodeImexNodeStatus(const ImexNodeStatus& status) {
   json channels = json::array();
-  for (const NodeChannel& c : status.channels) {
-    channels.push_back({{"domainUID", c.domain_uid}, {"channel", c.channel}, {"computeDomainUID", c.compute_domain_uid}});
-  }
+  for (const NodeChannel& channel : status.channels) channels.push_back(EncodeNodeChannel(channel));
   json out = {
       {"bootID", status.boot_id},
       {"driverVersion", status.driver_version},

@@ -18,6 +18,8 @@ enum class FabricState {
   kMixed,     // GPUs in different cliques: not supported, offers nothing
 };
 
+std::string ToString(FabricState state);  // as in status.fabric.state
+
 enum class DaemonState { kAbsent, kStarting, kReady, kNotReady };
 
 struct DomainAssignment {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "src/api/json_reader.h"
 #include "src/base/files.h"
+#include "src/base/json_reader.h"
 
 namespace cd::api {
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "src/api/json_reader.h"
 #include "src/api/resource_claim.h"
 #include "src/base/files.h"
+#include "src/base/json_reader.h"
 
 namespace cd::api {
 

@@ -30,6 +30,14 @@ json EncodeRefusals(const std::vector<Refusal>& refusals) {
   return out;
 }
 
+NodeChannel ReadNodeChannel(JsonReader r) {
+  return {r.String("domainUID"), r.Int("channel"), r.String("computeDomainUID")};
+}
+
+json EncodeNodeChannel(const NodeChannel& channel) {
+  return {{"domainUID", channel.domain_uid}, {"channel", channel.channel}, {"computeDomainUID", channel.compute_domain_uid}};
+}
+
 ImexConfig ReadImexConfig(JsonReader r) {
   return {r.String("waitForQuorum"), r.OptionalInt("nodeDisconnectedGraceSeconds"), r.OptionalInt("logLevel")};
 }

@@ -1,10 +1,10 @@
-// Parts that several of our types share in their JSON. For the .cc files of src/api.
+// Parts that several of our types share in their JSON. For .cc files that read or write it.
 #pragma once
 
 #include <vector>
 
-#include "src/api/imex_domain.h"
-#include "src/api/json_reader.h"
+#include "src/api/imex_node.h"
+#include "src/base/json_reader.h"
 
 namespace cd::api {
 
@@ -13,6 +13,9 @@ nlohmann::json EncodeRef(const ObjectRef& ref);
 
 std::vector<Refusal> ReadRefusals(JsonReader parent);
 nlohmann::json EncodeRefusals(const std::vector<Refusal>& refusals);
+
+NodeChannel ReadNodeChannel(JsonReader r);
+nlohmann::json EncodeNodeChannel(const NodeChannel& channel);
 
 ImexConfig ReadImexConfig(JsonReader r);
 nlohmann::json EncodeImexConfig(const ImexConfig& config);

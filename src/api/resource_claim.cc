@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/api/json_reader.h"
+#include "src/base/json_reader.h"
 
 namespace cd::api {
 
@@ -10,10 +10,7 @@ using nlohmann::json;
 
 namespace {
 
-// Devices named so carry a channel: `channel-0`, and `channel-1` … where the driver publishes plain devices.
-bool IsChannelDevice(const AllocationResult& result) {
-  return result.driver == kDriverName && result.device.starts_with("channel-");
-}
+constexpr char kChannelPrefix[] = "channel-";
 
 AllocationResult ReadResult(JsonReader r) {
   return {r.String("request"), r.String("driver"), r.String("pool"), r.String("device"), r.OptionalString("shareID")};
@@ -94,6 +91,13 @@ Result<ChannelConfig> ConfigOfResult(const ResourceClaim& claim, const Allocatio
 
 }  // namespace
 
+std::string ChannelDevice(int number) {
+  return kChannelPrefix + std::to_string(number);
+}
+bool IsChannelDevice(std::string_view device) {
+  return device.starts_with(kChannelPrefix);
+}
+
 std::string ResourceClaim::PoolOfDriver() const {
   for (const AllocationResult& result : results) {
     if (result.driver == kDriverName) return result.pool;
@@ -126,7 +130,7 @@ Result<ResourceClaim> DecodeResourceClaim(const json& object) {
 Result<std::optional<ChannelConfig>> ChannelConfigOf(const ResourceClaim& claim) {
   std::optional<ChannelConfig> found;
   for (const AllocationResult& result : claim.results) {
-    if (!IsChannelDevice(result)) continue;
+    if (result.driver != kDriverName || !IsChannelDevice(result.device)) continue;
     auto config = ConfigOfResult(claim, result);
     if (!config) return Fail(config.error());
     if (found && !(*found == *config)) {

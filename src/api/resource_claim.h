@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -29,6 +30,11 @@ using OpaqueConfig = std::variant<ChannelConfig, DaemonConfig>;
 // The one validator for admission and Prepare.
 Result<OpaqueConfig> DecodeOpaqueConfig(const nlohmann::json& parameters);
 nlohmann::json EncodeChannelConfig(const ChannelConfig& config);
+
+// The devices of a node: `channel-0`, further ones where the driver publishes plain devices, and `daemon`.
+inline constexpr char kDaemonDevice[] = "daemon";
+std::string ChannelDevice(int number);
+bool IsChannelDevice(std::string_view device);
 
 struct AllocationResult {
   std::string request;  // `a` or `a/sub`

@@ -53,6 +53,12 @@ std::string CutText(std::string text, std::size_t longest) {
   return text;
 }
 
+std::uint64_t StableHash(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3;
+  return hash;
+}
+
 bool IsIpAddress(const std::string& text) {
   in6_addr address;
   return ::inet_pton(AF_INET, text.c_str(), &address) == 1 || ::inet_pton(AF_INET6, text.c_str(), &address) == 1;

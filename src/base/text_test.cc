@@ -21,6 +21,11 @@ TEST(Printable, is_one_line_of_whole_valid_characters) {
   EXPECT_EQ(Printable("\xff", 2), "");
 }
 
+TEST(StableHash, is_fnv_1a_of_64_bits) {
+  EXPECT_EQ(StableHash(""), 0xcbf29ce484222325);
+  EXPECT_EQ(StableHash("foobar"), 0x85944171f73967e8);
+}
+
 TEST(IsIpAddress, both_families_and_nothing_around_them) {
   for (const char* good : {"10.0.0.1", "::1", "fd00::a1", "::ffff:10.0.0.1"}) EXPECT_TRUE(IsIpAddress(good)) << good;
   for (const char* bad : {"", "10.0.0", "010.0.0.1 ", "[::1]", "fe80::1%eth0", "10.0.0.1/8", "node-1"}) {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/api/claim_template.h"
-#include "src/kube/json_text.h"
+#include "src/base/json_text.h"
 
 namespace cd::controller {
 
@@ -58,7 +58,7 @@ Result<domain::Liveness> Cluster::ReadLiveness(const ObjectRef& compute_domain) 
 Result<domain::Liveness> Cluster::LookUpLiveness(const LookUp& look_up) {
   const auto answer = CallAndWait(client_, kube::List(api::kComputeDomains, look_up.ns));
   if (!answer) return Fail(Annotate(answer.error(), "list ComputeDomains of namespace " + look_up.ns));
-  for (const json& item : kube::ArrayOf(*answer, "items")) {
+  for (const json& item : ArrayOf(*answer, "items")) {
     const auto meta = api::DecodeMeta(item);
     if (meta && meta->uid == look_up.uid) return LivenessOf(*meta, look_up.uid);
   }
@@ -69,7 +69,7 @@ Result<domain::Nodes> Cluster::ListNodes() {
   const auto answer = CallAndWait(client_, kube::List(api::kImexNodes));
   if (!answer) return Fail(Annotate(answer.error(), "list IMEXNodes"));
   domain::Nodes nodes;
-  for (const json& item : kube::ArrayOf(*answer, "items")) {
+  for (const json& item : ArrayOf(*answer, "items")) {
     auto node = api::DecodeImexNode(item);
     if (!node) return Fail(node.error());
     nodes.push_back(std::make_shared<const ImexNode>(*std::move(node)));

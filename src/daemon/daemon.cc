@@ -10,6 +10,7 @@
 
 #include "src/base/files.h"
 #include "src/base/log.h"
+#include "src/fabric/daemon_directory.h"
 
 namespace cd::daemon {
 namespace {

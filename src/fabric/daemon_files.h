@@ -1,25 +1,22 @@
-// The two files through which the kubelet plugin and the node's daemon talk. They lie in two directories that the plugin owns on
-// the host and mounts into the daemon's container: `desired` read-only, `status` writable.
+// The two files through which the kubelet plugin and the node's daemon talk: types and text form. Pure; daemon_directory.h has
+// them on disk.
 //
 //   desired/desired.json   plugin → daemon   {version, run, idle, bootID, domain {name,uid,index,slots}, hosts [{index,address}],
 //                                             config {waitForQuorum, nodeDisconnectedGraceSeconds, logLevel, serverPort,
 //                                             commandPort}, tls {key, certificate, authority}}
 //   status/status.json     daemon → plugin   {version, instance, bootID, domainUID, index, address, state, peers [{index,state}],
 //                                             imexVersion, error}
-//   status/daemon.lock     flock held by a living daemon: a status.json without it was left behind
 //
-// Both are at most 64 KiB and replaced whole (watch the directory for IN_MOVED_TO). Unknown fields are ignored, so that a newer
+// Both are at most 64 KiB. Unknown fields are ignored, so that a newer
 // writer can add some; a version other than 1 is refused. The daemon is network-facing: its file is read like any foreign input.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "src/api/imex_node.h"
-#include "src/base/fd.h"
 #include "src/base/result.h"
 
 namespace cd::fabric {
@@ -100,27 +97,13 @@ struct DaemonStatus {
   bool operator==(const DaemonStatus&) const = default;
 };
 
-std::filesystem::path DesiredPath(const std::filesystem::path& dir);  // dir/desired/desired.json
-std::filesystem::path StatusPath(const std::filesystem::path& dir);   // dir/status/status.json
-
-// Pure. Decoding checks every limit: ports, indexes within slots, addresses that parse, no index twice, no control characters.
+// Decoding checks every limit: ports, indexes within slots, addresses that parse, no index twice, no control characters.
 std::string EncodeDesired(const Desired& desired);
 Result<Desired> DecodeDesired(std::string_view text);
 std::string EncodeDaemonStatus(const DaemonStatus& status);
 Result<DaemonStatus> DecodeDaemonStatus(std::string_view text);
 
-// kNotFound: not written yet. The directory must exist for writing.
-Result<Desired> ReadDesired(const std::filesystem::path& dir);
-Status WriteDesired(const std::filesystem::path& dir, const Desired& desired);
-Result<DaemonStatus> ReadDaemonStatus(const std::filesystem::path& dir);
-Status WriteDaemonStatus(const std::filesystem::path& dir, const DaemonStatus& status);
-
 // What IMEXNode.status.daemon says for a daemon that holds its lock; without the lock it is kAbsent.
 api::NodeDaemon ToNodeDaemon(const DaemonStatus& status);
-
-// The daemon's side: the lock, for as long as the Fd lives. kFailedPrecondition: another daemon holds it.
-Result<Fd> LockDaemon(const std::filesystem::path& dir);
-// The plugin's side, at any time: true while some daemon holds the lock.
-bool DaemonAlive(const std::filesystem::path& dir);
 
 }  // namespace cd::fabric

@@ -1,10 +1,6 @@
 #include "src/fabric/daemon_files.h"
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
-
-#include "src/base/files.h"
-#include "src/base/temp_dir.h"
 
 namespace cd::fabric {
 namespace {
@@ -44,7 +40,7 @@ TEST(Desired, refusals_name_the_field) {
   const Case cases[] = {
       {R"({})", "version"},
       {R"({"version":2})", "version"},
-      {R"([])", "file"},
+      {R"([])", "object"},
       {R"({"version":1,"run":"yes"})", "run"},
       {R"({"version":1,"domain":{"name":"a","uid":"b","index":0}})", "domain.slots"},
       {R"({"version":1,"domain":{"name":"a","uid":"b","slots":2}})", "domain.index"},
@@ -116,53 +112,6 @@ TEST(ToNodeDaemon, reports_connected_peers_sorted) {
   EXPECT_EQ(daemon.connected, (std::vector<int>{1, 9}));
   status.state = kStateFailed;
   EXPECT_EQ(ToNodeDaemon(status).state, api::DaemonState::kNotReady);
-}
-
-class DaemonDirectory : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::filesystem::create_directories(dir_ / "desired");
-    std::filesystem::create_directories(dir_ / "status");
-  }
-  const TempDir temp_;
-  const std::filesystem::path dir_ = temp_.path();
-};
-
-TEST_F(DaemonDirectory, files_are_written_and_read) {
-  EXPECT_EQ(ReadDesired(dir_).error().code, ErrorCode::kNotFound);
-  ASSERT_TRUE(WriteDesired(dir_, Example()));
-  EXPECT_EQ(ReadDesired(dir_), Example());
-  ASSERT_TRUE(WriteDaemonStatus(dir_, DaemonStatus{}));
-  EXPECT_EQ(ReadDaemonStatus(dir_), DaemonStatus{});
-}
-
-TEST_F(DaemonDirectory, an_invalid_wish_is_not_written) {
-  Desired desired = Example();
-  desired.hosts[0].address = "not an address";
-  EXPECT_FALSE(WriteDesired(dir_, desired));
-  EXPECT_FALSE(std::filesystem::exists(DesiredPath(dir_)));
-}
-
-TEST_F(DaemonDirectory, a_symlink_instead_of_the_status_is_refused) {
-  ASSERT_TRUE(ReplaceFile(dir_ / "elsewhere", EncodeDaemonStatus({})));
-  std::filesystem::create_symlink(dir_ / "elsewhere", StatusPath(dir_));
-  EXPECT_FALSE(ReadDaemonStatus(dir_));
-}
-
-TEST_F(DaemonDirectory, the_lock_tells_a_living_daemon) {
-  EXPECT_FALSE(DaemonAlive(dir_));
-  {
-    const auto lock = LockDaemon(dir_);
-    ASSERT_TRUE(lock) << lock.error().message;
-    EXPECT_TRUE(DaemonAlive(dir_));
-    EXPECT_EQ(LockDaemon(dir_).error().code, ErrorCode::kFailedPrecondition);
-  }
-  EXPECT_FALSE(DaemonAlive(dir_));
-}
-
-TEST_F(DaemonDirectory, a_fifo_instead_of_the_lock_does_not_hang_the_plugin) {
-  ASSERT_EQ(::mkfifo((dir_ / "status/daemon.lock").c_str(), 0600), 0);
-  EXPECT_FALSE(DaemonAlive(dir_));
 }
 
 }  // namespace

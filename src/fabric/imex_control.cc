@@ -6,8 +6,9 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_reader.h"
+#include "src/base/json_text.h"
 #include "src/base/text.h"
-#include "src/fabric/json_fields.h"
 
 namespace cd::fabric {
 namespace {
@@ -37,9 +38,7 @@ std::string Excerpt(std::string_view text) {
 
 // A state word of foreign JSON; anything else becomes UNKNOWN rather than failing the whole report.
 std::string WordOf(const json& object, const char* field) {
-  const auto it = object.find(field);
-  if (it == object.end() || !it->is_string()) return "UNKNOWN";
-  const auto& word = it->get_ref<const std::string&>();
+  const std::string& word = TextOf(object, field);
   return IsWord(word) ? word : "UNKNOWN";
 }
 
@@ -67,10 +66,8 @@ ImexPaths ImexPathsIn(const std::string& run_dir) {
 }
 
 std::string DomainHash(std::string_view domain_name) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const unsigned char c : domain_name) hash = (hash ^ c) * 0x100000001b3;
   char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(StableHash(domain_name)));
   return std::string(text + 6);  // the low 40 bits
 }
 
@@ -160,22 +157,20 @@ Result<DomainReport> ParseDomainReport(std::string_view output, int own_index) {
   if (!parsed || !parsed->is_object()) {
     return Fail(ErrorCode::kUnavailable, "nvidia-imex-ctl -N -j printed " + Excerpt(output));
   }
-  const auto nodes = parsed->find("nodes");
-  if (nodes == parsed->end() || !nodes->is_object()) {
+  const json& nodes = MemberOf(*parsed, "nodes");
+  if (!nodes.is_object()) {
     return Fail(ErrorCode::kUnavailable, "nvidia-imex-ctl -N -j names no nodes: " + Excerpt(output));
   }
   DomainReport report;
   report.domain_state = WordOf(*parsed, "status");
-  const auto own = nodes->find(std::to_string(own_index));
-  if (own == nodes->end() || !own->is_object()) {
+  const json& own = MemberOf(nodes, std::to_string(own_index).c_str());
+  if (!own.is_object()) {
     return Fail(ErrorCode::kUnavailable, "nvidia-imex-ctl -N -j has no node " + std::to_string(own_index));
   }
-  if (const auto version = own->find("version"); version != own->end() && version->is_string()) {
-    report.version = version->get_ref<const std::string&>().substr(0, 64);
-  }
-  const auto connections = own->find("connections");
-  if (connections == own->end() || !connections->is_object()) return report;
-  for (const auto& [key, connection] : connections->items()) {
+  report.version = TextOf(own, "version").substr(0, 64);
+  const json& connections = MemberOf(own, "connections");
+  if (!connections.is_object()) return report;
+  for (const auto& [key, connection] : connections.items()) {
     const auto index = IndexOf(key);
     if (index && connection.is_object()) report.connections[*index] = WordOf(connection, "status");
   }

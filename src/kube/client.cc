@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "src/kube/json_text.h"
+#include "src/base/json_text.h"
 
 namespace cd::kube {
 namespace {
@@ -70,6 +70,13 @@ ApiRequest MergePatch(const api::ResourceType& type, api::ObjectKey key, const j
 ApiRequest JsonPatch(const api::ResourceType& type, api::ObjectKey key, const json& patch, std::string subresource) {
   ApiRequest request = Patch(type, std::move(key), patch, std::move(subresource), PatchType::kJson);
   request.safe_to_repeat = patch.is_array() && !patch.empty() && TextOf(patch[0], "op") == "test";
+  return request;
+}
+
+ApiRequest Apply(const api::ResourceType& type, const json& object, std::string field_manager) {
+  ApiRequest request = Patch(type, {MetadataText(object, "namespace"), MetadataText(object, "name")}, WithType(type, object), "",
+                             PatchType::kApply);
+  request.query = {{"fieldManager", std::move(field_manager)}};
   return request;
 }
 

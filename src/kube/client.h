@@ -44,6 +44,9 @@ ApiRequest MergePatch(const api::ResourceType& type, api::ObjectKey key, const n
                       std::string subresource = "");
 ApiRequest JsonPatch(const api::ResourceType& type, api::ObjectKey key, const nlohmann::json& patch,
                      std::string subresource = "");
+// Server-side apply of what `object` says, and of nothing else of the object it names, as `field_manager`. A field of another
+// manager is kConflict.
+ApiRequest Apply(const api::ResourceType& type, const nlohmann::json& object, std::string field_manager);
 ApiRequest Delete(const api::ResourceType& type, api::ObjectKey key, std::string uid_precondition = "",
                   std::string rv_precondition = "");
 

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/files.h"
+#include "src/base/json_text.h"
 #include "src/base/text.h"
-#include "src/kube/json_text.h"
 
 namespace cd::kube {
 

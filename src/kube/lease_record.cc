@@ -3,7 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "src/kube/json_text.h"
+#include "src/base/json_text.h"
 
 namespace cd::kube {
 

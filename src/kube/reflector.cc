@@ -1,10 +1,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "src/base/json_text.h"
 #include "src/base/log.h"
 #include "src/kube/backoff.h"
 #include "src/kube/informer.h"
-#include "src/kube/json_text.h"
 #include "src/kube/list_watch.h"
 #include "src/kube/status_error.h"
 

@@ -8,10 +8,10 @@
 #include <set>
 #include <utility>
 
+#include "src/base/json_text.h"
 #include "src/base/log.h"
 #include "src/base/rng.h"
 #include "src/kube/frame_splitter.h"
-#include "src/kube/json_text.h"
 #include "src/kube/request_encoding.h"
 #include "src/kube/status_error.h"
 #include "src/kube/token_source.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "src/kube/json_text.h"
+#include "src/base/json_text.h"
 
 namespace cd::kube {
 namespace {

@@ -3,8 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "src/api/json_reader.h"
+#include "src/api/references.h"
 #include "src/base/files.h"
+#include "src/base/json_reader.h"
 #include "src/fabric/device_numbers.h"
 
 namespace cd::plugin {
@@ -16,16 +17,11 @@ namespace {
 constexpr int kVersion = 1;
 constexpr char kStarted[] = "PrepareStarted";
 constexpr char kCompleted[] = "PrepareCompleted";
-constexpr std::array<api::EnumName<ClaimPhase>, 2> kPhases{
-    {{kStarted, ClaimPhase::kStarted}, {kCompleted, ClaimPhase::kCompleted}}};
-
-json EncodeChannel(const api::NodeChannel& channel) {
-  return {{"domainUID", channel.domain_uid}, {"channel", channel.channel}, {"computeDomainUID", channel.compute_domain_uid}};
-}
+constexpr std::array<EnumName<ClaimPhase>, 2> kPhases{{{kStarted, ClaimPhase::kStarted}, {kCompleted, ClaimPhase::kCompleted}}};
 
 json EncodeEntry(const ClaimEntry& entry) {
   json out{
-      {"claim", EncodeRef(entry.claim)}, {"state", api::NameOf(entry.phase, kPhases)}, {"devices", EncodeDevices(entry.devices)}};
+      {"claim", api::EncodeRef(entry.claim)}, {"state", NameOf(entry.phase, kPhases)}, {"devices", EncodeDevices(entry.devices)}};
   if (entry.grant) out["grant"] = EncodeGrant(*entry.grant);
   if (entry.phase == ClaimPhase::kStarted) {
     out["nonce"] = entry.nonce;
@@ -34,20 +30,16 @@ json EncodeEntry(const ClaimEntry& entry) {
   return out;
 }
 
-api::ObjectRef ReadRef(api::JsonReader reader) {
-  return {reader.String("namespace"), reader.String("name"), reader.String("uid")};
-}
-
-Grant ReadGrant(api::JsonReader reader) {
+Grant ReadGrant(JsonReader reader) {
   return {reader.String("domain"), reader.String("domainUID"), reader.String("cliqueID"), reader.Int("channel"),
-          ReadRef(reader.Child("computeDomain"))};
+          api::ReadRef(reader.Child("computeDomain"))};
 }
 
-ClaimEntry ReadParts(api::JsonReader& reader) {
+ClaimEntry ReadParts(JsonReader& reader) {
   ClaimEntry entry;
-  entry.claim = ReadRef(reader.Child("claim"));
+  entry.claim = api::ReadRef(reader.Child("claim"));
   if (reader.Has("grant")) entry.grant = ReadGrant(reader.Child("grant"));
-  for (api::JsonReader& device : reader.Children("devices")) {
+  for (JsonReader& device : reader.Children("devices")) {
     entry.devices.push_back(
         {device.String("request"), device.String("pool"), device.String("device"), device.OptionalString("shareID")});
   }
@@ -60,19 +52,19 @@ tl::unexpected<Error> Invalid(std::string message) {
 
 // A UID becomes a file name, and a channel the minor number of a device.
 Status CheckUid(const std::string& field, const std::string& uid) {
-  return IsSafePathComponent(uid) ? Status{} : Invalid(field + ": " + api::Quoted(uid) + " is no UID");
+  return IsSafePathComponent(uid) ? Status{} : Invalid(field + ": " + Quoted(uid) + " is no UID");
 }
 Status CheckChannel(const std::string& field, int channel) {
   if (channel >= 1 && static_cast<std::uint32_t>(channel) <= fabric::kMaxMinor) return {};
   return Invalid(field + ": " + std::to_string(channel) + " is no channel number");
 }
 
-Status CheckParts(api::JsonReader& reader, const ClaimEntry& entry) {
+Status CheckParts(JsonReader& reader, const ClaimEntry& entry) {
   if (auto uid = CheckUid(reader.PathOf("claim.uid"), entry.claim.uid); !uid) return uid;
   return entry.grant ? CheckChannel(reader.PathOf("grant.channel"), entry.grant->channel) : Status{};
 }
 
-Status ReadClaim(api::JsonReader& item, Checkpoint& out) {
+Status ReadClaim(JsonReader& item, Checkpoint& out) {
   ClaimEntry entry = ReadParts(item);
   entry.phase = item.Enum("state", kPhases, ClaimPhase::kStarted);
   if (auto checked = CheckParts(item, entry); !checked) return checked;
@@ -87,7 +79,7 @@ Status ReadClaim(api::JsonReader& item, Checkpoint& out) {
   return {};
 }
 
-Status ReadLingering(api::JsonReader& item, Checkpoint& out) {
+Status ReadLingering(JsonReader& item, Checkpoint& out) {
   const std::string uid = item.String("claimUID");
   if (auto checked = CheckUid(item.PathOf("claimUID"), uid); !checked) return checked;
   Grant grant = ReadGrant(item.Child("grant"));
@@ -96,37 +88,37 @@ Status ReadLingering(api::JsonReader& item, Checkpoint& out) {
   return {};
 }
 
-Status ReadWithdrawing(api::JsonReader& item, Checkpoint& out) {
-  api::NodeChannel channel{item.String("domainUID"), item.Int("channel"), item.String("computeDomainUID")};
+Status ReadWithdrawing(JsonReader& item, Checkpoint& out) {
+  api::NodeChannel channel = api::ReadNodeChannel(item);
   if (auto checked = CheckChannel(item.PathOf("channel"), channel.channel); !checked) return checked;
   out.withdrawing.insert(std::move(channel));
   return {};
 }
 
 // Losing one of these would let a Prepare complete that began before its claim's Unprepare.
-Status ReadUnprepared(api::JsonReader reader, Checkpoint& out) {
+Status ReadUnprepared(JsonReader reader, Checkpoint& out) {
   const json* unprepared = reader.Find("unprepared");
   if (unprepared == nullptr) return {};
-  if (!unprepared->is_object()) return Invalid("unprepared: must be an object, not " + api::Quoted(*unprepared));
-  api::JsonReader sequences = reader.Child("unprepared");
+  if (!unprepared->is_object()) return Invalid("unprepared: must be an object, not " + Quoted(*unprepared));
+  JsonReader sequences = reader.Child("unprepared");
   for (const auto& [uid, value] : unprepared->items()) {
     const std::int64_t sequence = sequences.Int64(uid, -1);
-    if (sequence < 0) return Invalid("unprepared: " + api::Quoted(value) + " is no sequence number");
+    if (sequence < 0) return Invalid("unprepared: " + Quoted(value) + " is no sequence number");
     out.unprepared[uid] = static_cast<std::uint64_t>(sequence);
   }
   return {};
 }
 
-using ReadItem = Status (*)(api::JsonReader& item, Checkpoint& out);
+using ReadItem = Status (*)(JsonReader& item, Checkpoint& out);
 
-Status ReadItems(api::JsonReader& reader, const char* list, ReadItem read, Checkpoint& out) {
-  for (api::JsonReader& item : reader.Children(list)) {
+Status ReadItems(JsonReader& reader, const char* list, ReadItem read, Checkpoint& out) {
+  for (JsonReader& item : reader.Children(list)) {
     if (auto done = read(item, out); !done) return done;
   }
   return {};
 }
 
-Status ReadBody(api::JsonReader& reader, Checkpoint& out) {
+Status ReadBody(JsonReader& reader, Checkpoint& out) {
   const std::int64_t sequence = reader.Int64("sequence");
   if (sequence < 0) return Invalid("sequence: must not be below 0");
   out.sequence = static_cast<std::uint64_t>(sequence);
@@ -140,16 +132,12 @@ Status ReadBody(api::JsonReader& reader, Checkpoint& out) {
 
 }  // namespace
 
-json EncodeRef(const api::ObjectRef& ref) {
-  return {{"namespace", ref.ns}, {"name", ref.name}, {"uid", ref.uid}};
-}
-
 json EncodeGrant(const Grant& grant) {
   return {{"domain", grant.domain},
           {"domainUID", grant.domain_uid},
           {"cliqueID", grant.clique_id},
           {"channel", grant.channel},
-          {"computeDomain", EncodeRef(grant.compute_domain)}};
+          {"computeDomain", api::EncodeRef(grant.compute_domain)}};
 }
 
 json EncodeDevices(const std::vector<ClaimDevice>& devices) {
@@ -164,7 +152,7 @@ json EncodeDevices(const std::vector<ClaimDevice>& devices) {
 
 Result<ClaimEntry> DecodeClaimParts(const json& object, const std::string& path) {
   std::optional<Error> error;
-  api::JsonReader reader(&object, path, error);
+  JsonReader reader(&object, path, error);
   ClaimEntry entry = ReadParts(reader);
   if (error) return Fail(*error);
   if (auto checked = CheckParts(reader, entry); !checked) return Fail(checked.error());
@@ -179,7 +167,7 @@ std::string EncodeCheckpoint(const Checkpoint& checkpoint) {
   for (const auto& [uid, grant] : checkpoint.lingering) {
     out["lingering"].push_back({{"claimUID", uid}, {"grant", EncodeGrant(grant)}});
   }
-  for (const api::NodeChannel& channel : checkpoint.withdrawing) out["withdrawing"].push_back(EncodeChannel(channel));
+  for (const api::NodeChannel& channel : checkpoint.withdrawing) out["withdrawing"].push_back(api::EncodeNodeChannel(channel));
   for (const auto& [uid, sequence] : checkpoint.unprepared) out["unprepared"][uid] = sequence;
   return out.dump(1) + "\n";
 }
@@ -188,7 +176,7 @@ Result<Checkpoint> DecodeCheckpoint(std::string_view text) {
   const json object = json::parse(text, nullptr, false);
   if (!object.is_object()) return Fail(ErrorCode::kInvalidArgument, "not a JSON object");
   std::optional<Error> error;
-  api::JsonReader reader(&object, "", error);
+  JsonReader reader(&object, "", error);
   // A newer version only ever adds: an older plugin after a downgrade reads what it knows.
   if (reader.Int("version") < 1) return Fail(ErrorCode::kInvalidArgument, "version: missing or not a number above 0");
   Checkpoint out;

@@ -9,7 +9,6 @@ namespace cd::plugin {
 
 nlohmann::json EncodeGrant(const Grant& grant);
 nlohmann::json EncodeDevices(const std::vector<ClaimDevice>& devices);
-nlohmann::json EncodeRef(const api::ObjectRef& ref);
 
 // Read a claim's entry from `{claim, grant?, devices}`; other fields are passed over. The phase is left at kStarted.
 Result<ClaimEntry> DecodeClaimParts(const nlohmann::json& object, const std::string& path);

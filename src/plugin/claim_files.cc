@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "src/api/references.h"
 #include "src/base/files.h"
 #include "src/base/log.h"
 #include "src/plugin/checkpoint_json.h"
@@ -29,7 +30,7 @@ json Spec(const std::string& claim_uid, json edits) {
 }
 
 std::string Marker(const ClaimEntry& entry) {
-  json out{{"version", kMarkerVersion}, {"claim", EncodeRef(entry.claim)}, {"devices", EncodeDevices(entry.devices)}};
+  json out{{"version", kMarkerVersion}, {"claim", api::EncodeRef(entry.claim)}, {"devices", EncodeDevices(entry.devices)}};
   if (entry.grant) out["grant"] = EncodeGrant(*entry.grant);
   return out.dump(1) + "\n";
 }

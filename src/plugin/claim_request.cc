@@ -6,9 +6,6 @@ namespace cd::plugin {
 
 namespace {
 
-constexpr char kDaemonDevice[] = "daemon";
-constexpr char kChannelPrefix[] = "channel-";
-
 std::string NameOf(const api::ObjectRef& claim) {
   return "ResourceClaim " + ToString(claim);
 }
@@ -50,8 +47,8 @@ Result<ClaimRequest> ReadClaimRequest(const api::ResourceClaim& claim, const api
   bool channel = false;
   for (const api::AllocationResult& result : claim.results) {
     if (result.driver != api::kDriverName) continue;
-    const bool is_channel = result.device.starts_with(kChannelPrefix);
-    if (!is_channel && result.device != kDaemonDevice) {
+    const bool is_channel = api::IsChannelDevice(result.device);
+    if (!is_channel && result.device != api::kDaemonDevice) {
       return Fail(ErrorCode::kInvalidArgument, NameOf(asked) + ": device \"" + result.device + "\" of request \"" +
                                                    result.request +
                                                    "\" is not one this driver offers; delete and recreate the pod");

@@ -1,22 +1,16 @@
 #include "src/plugin/daemon_link.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <utility>
 
 #include "src/base/log.h"
+#include "src/base/text.h"
+#include "src/fabric/daemon_directory.h"
 
 namespace cd::plugin {
 
 namespace {
-
-bool IsAddress(const std::string& text) {
-  std::array<unsigned char, sizeof(in6_addr)> parsed{};
-  return ::inet_pton(AF_INET, text.c_str(), parsed.data()) == 1 || ::inet_pton(AF_INET6, text.c_str(), parsed.data()) == 1;
-}
 
 // By the domain's name: a lost IMEXDomain comes back under the same name as another object, and its daemons are the same.
 bool HoldsChannel(const Checkpoint& checkpoint, const std::function<bool(const std::string& domain)>& of) {
@@ -83,7 +77,7 @@ fabric::Desired DecideDesired(const NodeView& view, const Checkpoint& checkpoint
   out.domain = fabric::DesiredDomain{assigned.name, assigned.uid, assigned.index, view.domain->node_slots};
   out.config = ConfigOf(view.domain->imex_config);
   for (const api::DomainMember& member : view.domain->members) {
-    if (IsAddress(member.address)) out.hosts.push_back({member.index, member.address});
+    if (IsIpAddress(member.address)) out.hosts.push_back({member.index, member.address});
   }
   std::sort(out.hosts.begin(), out.hosts.end());
   return out;

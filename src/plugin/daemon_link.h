@@ -7,10 +7,10 @@
 #include <memory>
 #include <optional>
 
+#include "src/base/directory_watch.h"
 #include "src/base/event_loop.h"
 #include "src/fabric/daemon_files.h"
 #include "src/plugin/checkpoint.h"
-#include "src/plugin/directory_watch.h"
 #include "src/plugin/node_view.h"
 
 namespace cd::plugin {

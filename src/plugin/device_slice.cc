@@ -3,7 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "src/plugin/json_at.h"
+#include "src/api/resource_claim.h"
+#include "src/base/json_text.h"
+#include "src/base/text.h"
 
 namespace cd::plugin {
 
@@ -24,7 +26,7 @@ json Attributes(const char* type, int id, const SliceInput& input) {
 json SharedChannel(const SliceInput& input) {
   const std::string slots = std::to_string(input.slots);
   json policy{{"default", "1"}, {"validRange", {{"min", "1"}, {"step", "1"}, {"max", slots}}}};
-  return {{"name", "channel-0"},
+  return {{"name", api::ChannelDevice(0)},
           {kSharing, true},
           {"attributes", Attributes("channel", 0, input)},
           {"capacity", {{"slots", {{"value", slots}, {"requestPolicy", std::move(policy)}}}}}};
@@ -40,20 +42,17 @@ json SliceDevices(const SliceInput& input) {
   } else {
     // The class selects id 0: every plain device is one slot of the same kind, told apart by its name alone.
     for (int i = 0; i < input.slots; ++i) {
-      devices.push_back({{"name", "channel-" + std::to_string(i)}, {"attributes", Attributes("channel", 0, input)}});
+      devices.push_back({{"name", api::ChannelDevice(i)}, {"attributes", Attributes("channel", 0, input)}});
     }
   }
-  devices.push_back({{"name", "daemon"}, {"attributes", Attributes("daemon", 0, input)}});
+  devices.push_back({{"name", api::kDaemonDevice}, {"attributes", Attributes("daemon", 0, input)}});
   return devices;
 }
 
 std::string SliceName(const std::string& node) {
   std::string name = node + "-" + api::kDriverName;
   if (name.size() <= kLongestName) return name;
-  // FNV-1a: the same in every build, which std::hash does not promise.
-  std::uint64_t hash = 14695981039346656037u;
-  for (const char c : node) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return std::to_string(hash) + "-" + api::kDriverName;
+  return std::to_string(StableHash(node)) + "-" + api::kDriverName;
 }
 
 json BuildSlice(const SliceInput& input, const api::OwnerReference& node, std::int64_t generation) {
@@ -91,12 +90,8 @@ bool Covers(const json& actual, const json& wanted) {
 }
 
 bool DroppedSharing(const json& stored) {
-  const json* devices = FindAt(stored, "/spec/devices");
-  if (devices == nullptr || !devices->is_array()) return false;
-  for (const json& device : *devices) {
-    if (StringAt(device, "/name") != "channel-0") continue;
-    const json* sharing = FindAt(device, "/allowMultipleAllocations");
-    return sharing == nullptr || *sharing != true;
+  for (const json& device : ArrayOf(MemberOf(stored, "spec"), "devices")) {
+    if (TextOf(device, "name") == api::ChannelDevice(0)) return MemberOf(device, kSharing) != true;
   }
   return false;
 }

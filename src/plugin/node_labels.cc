@@ -76,17 +76,10 @@ void NodeLabels::Apply(bool with_clique) {
   json labels = json::object();
   if (with_clique && !wanted.clique_id.empty()) labels[api::kCliqueLabel] = wanted.clique_id;
   if (wanted.daemon) labels[api::kDaemonNodeLabel] = "true";
-  const json body{{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", node_}, {"labels", std::move(labels)}}}};
-
-  kube::ApiRequest request;
-  request.verb = kube::Verb::kPatch;
-  request.patch_type = kube::PatchType::kApply;
-  request.type = api::kNodes;
-  request.key = {"", node_};
-  request.query = {{"fieldManager", kFieldManager}};
+  const json object{{"metadata", {{"name", node_}, {"labels", std::move(labels)}}}};
+  kube::ApiRequest request = kube::Apply(api::kNodes, object, kFieldManager);
   // The daemon's label is nobody else's.
   if (!with_clique) request.query["force"] = "true";
-  request.body = body.dump();
   in_flight_ = true;
   client_.Call(std::move(request), [this, wanted, with_clique](Result<json> answer) {
     in_flight_ = false;

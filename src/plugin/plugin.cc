@@ -16,22 +16,6 @@ std::string OfferedClique(const fabric::FabricView& fabric) {
   return usable && fabric.clique_ids.size() == 1 ? fabric.clique_ids.front() : "";
 }
 
-const char* NameOf(api::FabricState state) {
-  switch (state) {
-    case api::FabricState::kNone:
-      return "None";
-    case api::FabricState::kForming:
-      return "Forming";
-    case api::FabricState::kReady:
-      return "Ready";
-    case api::FabricState::kDegraded:
-      return "Degraded";
-    case api::FabricState::kMixed:
-      return "Mixed";
-  }
-  return "";
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Plugin>> Plugin::Create(EventLoop& loop, kube::ApiClient& client, PluginOptions options) {
@@ -145,7 +129,7 @@ void Plugin::OnFabric(const fabric::FabricView& fabric) {
   fabric_read_ = true;
   const std::string clique = OfferedClique(fabric);
   LogInfo("fabric", {{"node", options_.node},
-                     {"state", NameOf(fabric.state)},
+                     {"state", ToString(fabric.state)},
                      {"cliqueID", clique},
                      {"driverVersion", fabric.driver_version},
                      {"reason", fabric.message}});
@@ -192,9 +176,9 @@ void Plugin::SetHealth() {
     const std::string message = !fabric_good ? fabric_.message : daemon_good ? "" : "the node's IMEX daemon is not READY";
     const int channels = slices_.mode() == DeviceMode::kMulti ? 1 : options_.slots;
     for (int i = 0; i < channels; ++i) {
-      devices.push_back({options_.node, "channel-" + std::to_string(i), fabric_good && daemon_good, message});
+      devices.push_back({options_.node, api::ChannelDevice(i), fabric_good && daemon_good, message});
     }
-    devices.push_back({options_.node, "daemon", fabric_good, fabric_good ? "" : fabric_.message});
+    devices.push_back({options_.node, api::kDaemonDevice, fabric_good, fabric_good ? "" : fabric_.message});
   }
   on_health_(std::move(devices));
 }

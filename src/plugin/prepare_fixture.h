@@ -2,7 +2,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -11,6 +10,7 @@
 #include <string>
 
 #include "src/base/manual_executor.h"
+#include "src/base/temp_dir.h"
 #include "src/plugin/claim_files.h"
 #include "src/plugin/fake_api.h"
 #include "src/plugin/node_state.h"
@@ -23,31 +23,6 @@ inline constexpr char kDomain[] = "0f3a1c4e-0000-4000-8000-00000000c11c.1";
 inline constexpr char kDomainUid[] = "11111111-1111-4111-8111-111111111111";
 inline constexpr char kRedUid[] = "22222222-2222-4222-8222-222222222222";
 inline constexpr char kBlueUid[] = "33333333-3333-4333-8333-333333333333";
-
-// A directory that is removed at the end of the test; in memory where there is such a place, because the code under test syncs.
-class TempDir {
- public:
-  TempDir() {
-    const std::filesystem::path memory = "/dev/shm";
-    const bool usable = ::access(memory.c_str(), W_OK) == 0;
-    std::string name = ((usable ? memory : std::filesystem::temp_directory_path()) / "cd-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TempDir() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-  void Write(const std::filesystem::path& name, const std::string& content) const {
-    std::filesystem::create_directories((path_ / name).parent_path());
-    std::ofstream(path_ / name) << content;
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline std::string ClaimUid(int n) {
   return "44444444-4444-4444-8444-44444444444" + std::to_string(n);

@@ -4,8 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "src/base/json_text.h"
 #include "src/base/log.h"
-#include "src/plugin/json_at.h"
 
 namespace cd::plugin {
 
@@ -17,16 +17,17 @@ constexpr Duration kRetry{1'000};
 constexpr Duration kKeepsNothing{60'000};
 
 std::string NameOf(const json& slice) {
-  return StringAt(slice, "/metadata/name");
+  return TextOf(MemberOf(slice, "metadata"), "name");
 }
 std::string VersionOf(const json& slice) {
-  return StringAt(slice, "/metadata/resourceVersion");
+  return TextOf(MemberOf(slice, "metadata"), "resourceVersion");
 }
 std::string UidOf(const json& slice) {
-  return StringAt(slice, "/metadata/uid");
+  return TextOf(MemberOf(slice, "metadata"), "uid");
 }
 std::int64_t GenerationOf(const json& slice) {
-  return IntegerAt(slice, "/spec/pool/generation");
+  const json& generation = MemberOf(MemberOf(MemberOf(slice, "spec"), "pool"), "generation");
+  return generation.is_number_integer() ? generation.get<std::int64_t>() : 0;
 }
 
 kube::InformerOptions Selection(const std::string& node) {

@@ -1,8 +1,8 @@
-#include "src/kube/json_text.h"
+#include "src/base/json_text.h"
 
 #include <nlohmann/json.hpp>
 
-namespace cd::kube {
+namespace cd {
 
 using nlohmann::json;
 
@@ -25,4 +25,4 @@ const json& ArrayOf(const json& object, const char* name) {
   return member.is_array() ? member : empty;
 }
 
-}  // namespace cd::kube
+}  // namespace cd

@@ -4,11 +4,11 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-namespace cd::kube {
+namespace cd {
 
 // The references live as long as `object`, or for ever when they are of something empty.
 const nlohmann::json& MemberOf(const nlohmann::json& object, const char* name);  // else null
 const std::string& TextOf(const nlohmann::json& object, const char* name);
 const nlohmann::json& ArrayOf(const nlohmann::json& object, const char* name);
 
-}  // namespace cd::kube
+}  // namespace cd

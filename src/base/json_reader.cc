@@ -1,11 +1,11 @@
-#include "src/api/json_reader.h"
+#include "src/base/json_reader.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "src/base/text.h"
 
-namespace cd::api {
+namespace cd {
 
 using nlohmann::json;
 
@@ -25,6 +25,10 @@ bool FitsInt(std::int64_t value) {
 // A path may hold names of foreign origin: keys of labels.
 std::string Shown(const std::string& path) {
   return Printable(path, 200);
+}
+
+bool IsPlain(const std::string& text) {
+  return std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
 }
 
 }  // namespace
@@ -106,6 +110,22 @@ int JsonReader::Int(std::string_view name, int fallback) {
   return OptionalInt(name).value_or(fallback);
 }
 
+int JsonReader::IntWithin(std::string_view name, int low, int high, int fallback) {
+  const json* value = Find(name);
+  if (value == nullptr) return fallback;
+  const auto number = AsInt64(*value);
+  if (number && *number >= low && *number <= high) return static_cast<int>(*number);
+  Reject(name, "must be a whole number from " + std::to_string(low) + " to " + std::to_string(high));
+  return fallback;
+}
+
+std::string JsonReader::PlainText(std::string_view name, std::size_t longest) {
+  std::string text = String(name);
+  if (text.size() <= longest && IsPlain(text)) return text;
+  Reject(name, "must be text of at most " + std::to_string(longest) + " bytes without control characters");
+  return "";
+}
+
 const json* JsonReader::FindArray(std::string_view name) {
   const json* value = Find(name);
   if (value == nullptr || value->is_array()) return value;
@@ -146,10 +166,14 @@ JsonReader JsonReader::Child(std::string_view name) {
   return {Find(name), PathOf(name), error_};
 }
 
-std::vector<JsonReader> JsonReader::Children(std::string_view name) {
+std::vector<JsonReader> JsonReader::Children(std::string_view name, std::size_t most) {
   std::vector<JsonReader> out;
   const json* array = FindArray(name);
   if (array == nullptr) return out;
+  if (array->size() > most) {
+    Reject(name, "must be a list of at most " + std::to_string(most) + " elements");
+    return out;
+  }
   out.reserve(array->size());
   for (std::size_t i = 0; i < array->size(); ++i) {
     out.emplace_back(&(*array)[i], PathOf(name) + "[" + std::to_string(i) + "]", error_);
@@ -157,4 +181,18 @@ std::vector<JsonReader> JsonReader::Children(std::string_view name) {
   return out;
 }
 
-}  // namespace cd::api
+Result<json> ParseJson(std::string_view text, std::size_t max_bytes) {
+  // Our own files nest four levels.
+  constexpr int kMaxDepth = 16;
+  if (text.size() > max_bytes) return Fail(ErrorCode::kInvalidArgument, "longer than " + std::to_string(max_bytes) + " bytes");
+  bool too_deep = false;
+  const auto limit = [&](int depth, json::parse_event_t, json&) {
+    too_deep = too_deep || depth > kMaxDepth;
+    return !too_deep;
+  };
+  json parsed = json::parse(text, limit, /*allow_exceptions=*/false);
+  if (parsed.is_discarded() || too_deep) return Fail(ErrorCode::kInvalidArgument, "not JSON, or nested too deeply");
+  return parsed;
+}
+
+}  // namespace cd

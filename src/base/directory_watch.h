@@ -11,7 +11,7 @@
 #include "src/base/fd.h"
 #include "src/base/result.h"
 
-namespace cd::plugin {
+namespace cd {
 
 class DirectoryWatch {
  public:
@@ -35,4 +35,4 @@ class DirectoryWatch {
   Handler handler_;
 };
 
-}  // namespace cd::plugin
+}  // namespace cd

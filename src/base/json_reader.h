@@ -3,7 +3,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -13,7 +15,7 @@
 
 #include "src/base/result.h"
 
-namespace cd::api {
+namespace cd {
 
 // A value as it stands in a message: JSON, at most 80 bytes, so that hostile input can neither flood nor break a log line or
 // event.
@@ -38,6 +40,10 @@ class JsonReader {
   int Int(std::string_view name, int fallback = 0);
   std::int64_t Int64(std::string_view name, std::int64_t fallback = 0);
   std::optional<int> OptionalInt(std::string_view name);
+  // From `low` to `high`; anything else is an error, a missing value is `fallback`.
+  int IntWithin(std::string_view name, int low, int high, int fallback);
+  // Without control characters, at most `longest` bytes: for what ends in files, logs and host names.
+  std::string PlainText(std::string_view name, std::size_t longest = 253);
   std::vector<std::string> Strings(std::string_view name);
   std::vector<int> Ints(std::string_view name);
 
@@ -56,18 +62,23 @@ class JsonReader {
   }
 
   JsonReader Child(std::string_view name);
-  std::vector<JsonReader> Children(std::string_view name);
+  std::vector<JsonReader> Children(std::string_view name, std::size_t most = std::numeric_limits<std::size_t>::max());
   const nlohmann::json* Find(std::string_view name) const;
   std::string PathOf(std::string_view name) const;
+  // For what only the caller can judge: "<path>: <expected>, not <value>" becomes the error, if there was none before.
+  void Reject(std::string_view name, std::string_view expected);
 
  private:
   const nlohmann::json* FindArray(std::string_view name);
-  void Reject(std::string_view name, std::string_view expected);
 
   const nlohmann::json* object_;
   std::string path_;
   std::optional<Error>& error_;
 };
+
+// Parses with limits on size and depth, so that foreign text can neither fill the memory nor exhaust the stack; kInvalidArgument
+// otherwise.
+Result<nlohmann::json> ParseJson(std::string_view text, std::size_t max_bytes);
 
 template <typename E, std::size_t N>
 std::string NameOf(E value, const std::array<EnumName<E>, N>& table) {
@@ -77,4 +88,4 @@ std::string NameOf(E value, const std::array<EnumName<E>, N>& table) {
   return "";
 }
 
-}  // namespace cd::api
+}  // namespace cd

@@ -1,4 +1,4 @@
-#include "src/plugin/directory_watch.h"
+#include "src/base/directory_watch.h"
 
 #include <sys/epoll.h>
 #include <sys/inotify.h>
@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace cd::plugin {
+namespace cd {
 
 Result<std::unique_ptr<DirectoryWatch>> DirectoryWatch::Create(EventLoop& loop, const std::filesystem::path& directory,
                                                                std::set<std::string> names, Handler handler) {
@@ -41,4 +41,4 @@ void DirectoryWatch::Drain() {
   if (hit) handler_();
 }
 
-}  // namespace cd::plugin
+}  // namespace cd
