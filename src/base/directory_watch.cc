@@ -7,36 +7,74 @@
 #include <cerrno>
 #include <utility>
 
+#include "src/base/log.h"
+
 namespace cd {
 
-Result<std::unique_ptr<DirectoryWatch>> DirectoryWatch::Create(EventLoop& loop, const std::filesystem::path& directory,
-                                                               std::set<std::string> names, Handler handler) {
-  Fd fd(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
-  if (!fd) return Fail(ErrnoError(errno, "inotify"));
-  if (::inotify_add_watch(fd.get(), directory.c_str(), IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE | IN_ONLYDIR) < 0) {
-    return Fail(ErrnoError(errno, "watch " + directory.string()));
-  }
-  return std::unique_ptr<DirectoryWatch>(new DirectoryWatch(loop, std::move(fd), std::move(names), std::move(handler)));
-}
+namespace {
 
-DirectoryWatch::DirectoryWatch(EventLoop& loop, Fd fd, std::set<std::string> names, Handler handler)
-    : loop_(loop), fd_(std::move(fd)), names_(std::move(names)), handler_(std::move(handler)) {
-  loop_.Watch(fd_.get(), EPOLLIN, [this](std::uint32_t) { Drain(); });
+constexpr Duration kRetry{500};
+
+}  // namespace
+
+DirectoryWatch::DirectoryWatch(EventLoop& loop, std::filesystem::path directory, std::set<std::string> names, Handler handler)
+    : loop_(loop), directory_(std::move(directory)), names_(std::move(names)), handler_(std::move(handler)) {
+  TryToOpen();
 }
 
 DirectoryWatch::~DirectoryWatch() {
-  loop_.Unwatch(fd_.get());
+  loop_.Cancel(retry_);
+  Close();
+}
+
+Status DirectoryWatch::Open() {
+  Fd fd(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  if (!fd) return Fail(ErrnoError(errno, "inotify"));
+  if (::inotify_add_watch(fd.get(), directory_.c_str(), IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE | IN_ONLYDIR) < 0) {
+    return Fail(ErrnoError(errno, "watch " + directory_.string()));
+  }
+  inotify_ = std::move(fd);
+  loop_.Watch(inotify_.get(), EPOLLIN, [this](std::uint32_t) { Drain(); });
+  return {};
+}
+
+void DirectoryWatch::Close() {
+  if (!inotify_) return;
+  loop_.Unwatch(inotify_.get());
+  inotify_.Reset();
+}
+
+void DirectoryWatch::TryToOpen() {
+  if (const Status opened = Open(); !opened) {
+    if (!std::exchange(blind_, true)) {
+      LogError("changes of files stay unseen until they can be watched",
+               {{"directory", directory_.string()}, {"error", opened.error().message}});
+    }
+    retry_ = loop_.PostAfter(kRetry, [this] { TryToOpen(); });
+    return;
+  }
+  if (!std::exchange(blind_, false)) return;
+  LogInfo("changes of files are seen again", {{"directory", directory_.string()}});
+  handler_();
 }
 
 void DirectoryWatch::Drain() {
   alignas(inotify_event) char buffer[4096];
   bool hit = false;
-  for (ssize_t size = 0; (size = ::read(fd_.get(), buffer, sizeof buffer)) > 0;) {
+  bool gone = false;
+  for (ssize_t size = 0; (size = ::read(inotify_.get(), buffer, sizeof buffer)) > 0;) {
     for (const char* at = buffer; at < buffer + size;) {
       const auto* event = reinterpret_cast<const inotify_event*>(at);
       hit = hit || (event->mask & IN_Q_OVERFLOW) != 0 || (event->len > 0 && names_.contains(event->name));
+      gone = gone || (event->mask & IN_IGNORED) != 0;
       at += sizeof(inotify_event) + event->len;
     }
+  }
+  if (gone) {  // the directory was removed, and with it the watch
+    Close();
+    blind_ = true;
+    LogWarning("a watched directory was removed", {{"directory", directory_.string()}});
+    retry_ = loop_.PostAfter(Duration(0), [this] { TryToOpen(); });
   }
   if (hit) handler_();
 }

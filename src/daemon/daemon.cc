@@ -1,11 +1,6 @@
 #include "src/daemon/daemon.h"
 
-#include <sys/epoll.h>
-#include <sys/inotify.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "src/base/files.h"
@@ -36,7 +31,6 @@ Daemon::Daemon(EventLoop& loop, DaemonOptions options, std::function<std::string
 Daemon::~Daemon() {
   loop_.Cancel(timer_);
   loop_.Cancel(status_retry_);
-  if (inotify_) loop_.Unwatch(inotify_.get());
 }
 
 void Daemon::Start() {
@@ -52,11 +46,10 @@ void Daemon::RequestStop() {
 // pod the old one may still be stopping.
 void Daemon::TakeLock() {
   auto lock = fabric::LockDaemon(options_.dir);
-  Status watching = lock ? WatchDesired() : Status(Fail(lock.error()));
-  if (!watching) {
-    if (!waits_for_lock_)
-      LogWarning("waiting for the plugin's directories and their lock", {{"error", watching.error().message}});
-    waits_for_lock_ = true;
+  if (!lock) {
+    if (!std::exchange(waits_for_lock_, true)) {
+      LogWarning("waiting for the plugin's directories and their lock", {{"error", lock.error().message}});
+    }
     timer_ = loop_.PostAfter(kLockRetry, [this] { TakeLock(); });
     return;
   }
@@ -65,25 +58,10 @@ void Daemon::TakeLock() {
   if (const Status removed = RemoveFile(fabric::StatusPath(options_.dir)); !removed) {
     LogWarning("cannot remove the status left behind", {{"error", removed.error().message}});
   }
+  const std::filesystem::path desired = fabric::DesiredPath(options_.dir);
+  desired_watch_.emplace(loop_, desired.parent_path(), std::set<std::string>{desired.filename().string()},
+                         [this] { ReadDesired(); });
   ReadDesired();
-}
-
-Status Daemon::WatchDesired() {
-  const std::filesystem::path directory = fabric::DesiredPath(options_.dir).parent_path();
-  Fd fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
-  if (!fd) return Fail(ErrnoError(errno, "inotify_init1"));
-  // The plugin renames a finished file into place; IN_CLOSE_WRITE is for people who edit it.
-  if (::inotify_add_watch(fd.get(), directory.c_str(), IN_MOVED_TO | IN_CLOSE_WRITE | IN_ONLYDIR) < 0) {
-    return Fail(ErrnoError(errno, "watch " + directory.string()));
-  }
-  inotify_ = std::move(fd);
-  loop_.Watch(inotify_.get(), EPOLLIN, [this](std::uint32_t) {
-    alignas(inotify_event) char buffer[4096];
-    while (::read(inotify_.get(), buffer, sizeof buffer) > 0) {
-    }
-    ReadDesired();
-  });
-  return {};
 }
 
 void Daemon::ReadDesired() {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "src/base/directory_watch.h"
 #include "src/base/event_loop.h"
 #include "src/base/fd.h"
 #include "src/daemon/child_process.h"
@@ -39,7 +40,6 @@ class Daemon {
 
  private:
   void TakeLock();
-  Status WatchDesired();
   void ReadDesired();
   void Handle(const Event& event);
   // Later, so that the action that caused it is done first.
@@ -67,7 +67,7 @@ class Daemon {
   ImexControl control_;
   Supervisor supervisor_;
   Fd lock_;
-  Fd inotify_;
+  std::optional<DirectoryWatch> desired_watch_;  // once the lock is taken
   TimerId timer_ = 0;
   TimerId status_retry_ = 0;
   bool waits_for_lock_ = false;

@@ -12,6 +12,8 @@ namespace cd::plugin {
 
 namespace {
 
+constexpr Duration kRetry{1'000};
+
 // By the domain's name: a lost IMEXDomain comes back under the same name as another object, and its daemons are the same.
 bool HoldsChannel(const Checkpoint& checkpoint, const std::function<bool(const std::string& domain)>& of) {
   return std::any_of(checkpoint.claims.begin(), checkpoint.claims.end(),
@@ -87,13 +89,14 @@ DaemonLink::DaemonLink(EventLoop& loop, std::filesystem::path dir, std::string b
                        std::function<void(const api::NodeDaemon&)> on_status)
     : loop_(loop), dir_(std::move(dir)), boot_id_(std::move(boot_id)), on_status_(std::move(on_status)) {}
 
-Status DaemonLink::Start() {
-  auto watch = DirectoryWatch::Create(loop_, fabric::StatusPath(dir_).parent_path(), {"status.json", "daemon.lock"},
-                                      [this] { ReadStatus(); });
-  if (!watch) return Fail(watch.error());
-  watch_ = std::move(*watch);
+DaemonLink::~DaemonLink() {
+  loop_.Cancel(retry_);
+}
+
+void DaemonLink::Start() {
+  watch_.emplace(loop_, fabric::StatusPath(dir_).parent_path(), std::set<std::string>{"status.json", "daemon.lock"},
+                 [this] { ReadStatus(); });
   ReadStatus();
-  return {};
 }
 
 void DaemonLink::ReadStatus() {
@@ -118,19 +121,29 @@ void DaemonLink::BecomePublisher() {
 
 void DaemonLink::Reconcile(const NodeView& view, const Checkpoint& checkpoint) {
   if (!publisher_) return;
-  fabric::Desired desired = DecideDesired(view, checkpoint, boot_id_, written_);
-  if (written_ == desired) return;
-  if (auto written = fabric::WriteDesired(dir_, desired); !written) {
-    LogError("cannot tell the daemon what to run", {{"error", written.error().message}});
+  wanted_ = DecideDesired(view, checkpoint, boot_id_, written_);
+  Write();
+}
+
+// Pods wait for what it says, so a disk that fails for a while (it may be full) is tried again.
+void DaemonLink::Write() {
+  if (written_ == wanted_) return;
+  if (const Status written = fabric::WriteDesired(dir_, *wanted_); !written) {
+    if (!std::exchange(failing_, true)) {
+      LogError("cannot tell the daemon what to run, trying on", {{"error", written.error().message}});
+    }
+    loop_.Cancel(retry_);
+    retry_ = loop_.PostAfter(kRetry, [this] { Write(); });
     return;
   }
-  const bool moved = !written_ || written_->run != desired.run || written_->domain != desired.domain;
-  if (moved) {
-    LogInfo("daemon told what to run", {{"run", desired.run},
-                                        {"domain", desired.domain ? desired.domain->name : ""},
-                                        {"index", desired.domain ? desired.domain->index : -1}});
+  const bool moved = !written_ || written_->run != wanted_->run || written_->domain != wanted_->domain;
+  if (moved || failing_) {
+    LogInfo("daemon told what to run", {{"run", wanted_->run},
+                                        {"domain", wanted_->domain ? wanted_->domain->name : ""},
+                                        {"index", wanted_->domain ? wanted_->domain->index : -1}});
   }
-  written_ = std::move(desired);
+  failing_ = false;
+  written_ = wanted_;
 }
 
 }  // namespace cd::plugin

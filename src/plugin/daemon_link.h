@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <optional>
 
 #include "src/base/directory_watch.h"
@@ -28,23 +27,32 @@ class DaemonLink {
   DaemonLink(EventLoop& loop, std::filesystem::path dir, std::string boot_id,
              std::function<void(const api::NodeDaemon&)> on_status);
 
-  // Begins to read the status. The directories exist.
-  Status Start();
+  ~DaemonLink();
+  DaemonLink(const DaemonLink&) = delete;
+  DaemonLink& operator=(const DaemonLink&) = delete;
+
+  // Begins to read the status.
+  void Start();
   // Begins to write desired.json; only one instance may.
   void BecomePublisher();
+  // Tells the daemon what follows from these, at once or as soon as the disk takes it.
   void Reconcile(const NodeView& view, const Checkpoint& checkpoint);
 
  private:
   void ReadStatus();
+  void Write();
 
   EventLoop& loop_;
   const std::filesystem::path dir_;
   const std::string boot_id_;
   std::function<void(const api::NodeDaemon&)> on_status_;
-  std::unique_ptr<DirectoryWatch> watch_;
+  std::optional<DirectoryWatch> watch_;
   api::NodeDaemon last_;
   bool publisher_ = false;
-  std::optional<fabric::Desired> written_;
+  std::optional<fabric::Desired> wanted_;   // by the latest Reconcile
+  std::optional<fabric::Desired> written_;  // stands on disk
+  TimerId retry_ = 0;
+  bool failing_ = false;  // the last write failed, and it was said
 };
 
 }  // namespace cd::plugin

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include "src/base/loop_for_test.h"
+#include "src/fabric/daemon_directory.h"
 #include "src/plugin/prepare_fixture.h"
 
 namespace cd::plugin {
@@ -133,6 +135,34 @@ TEST(DecideDesired, stopped_daemon_joins_no_other_domain_with_a_channel_held) {
   stopped.boot_id = "boot-1";
   stopped.idle = true;
   EXPECT_FALSE(DecideDesired(MovedTo(kOtherUid), Holding(kDomainUid), "boot-1", stopped).run);
+}
+
+class DaemonLinkTest : public ::testing::Test {
+ protected:
+  DaemonLinkTest() { std::filesystem::create_directories(dir_ / "status"); }
+
+  TempDir temp_;
+  const std::filesystem::path dir_ = temp_.path() / "daemon";
+  LoopForTest loop_;
+  DaemonLink link_{loop_.loop(), dir_, "boot-1", [](const api::NodeDaemon&) {}};
+};
+
+TEST_F(DaemonLinkTest, daemon_is_told_once_the_disk_takes_it) {
+  link_.BecomePublisher();
+  link_.Reconcile(ViewOf({}), {});  // there is no directory to write to
+  EXPECT_FALSE(fabric::ReadDesired(dir_));
+  std::filesystem::create_directories(dir_ / "desired");
+  ASSERT_TRUE(loop_.RunUntil([this] { return fabric::ReadDesired(dir_).has_value(); }));
+  EXPECT_EQ(fabric::ReadDesired(dir_), Running());
+}
+
+TEST_F(DaemonLinkTest, what_became_of_it_meanwhile_is_what_the_daemon_is_told) {
+  link_.BecomePublisher();
+  link_.Reconcile(ViewOf({}), {});
+  link_.Reconcile(MovedTo(kOtherUid), {});
+  std::filesystem::create_directories(dir_ / "desired");
+  ASSERT_TRUE(loop_.RunUntil([this] { return fabric::ReadDesired(dir_).has_value(); }));
+  EXPECT_EQ(fabric::ReadDesired(dir_)->domain->uid, kOtherUid);
 }
 
 }  // namespace

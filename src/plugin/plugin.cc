@@ -73,15 +73,9 @@ Status Plugin::Recover() {
 void Plugin::Start(HealthHandler on_health) {
   on_health_ = std::move(on_health);
   state_.OnChange([this] { OnCheckpoint(); });
-  auto watch =
-      DirectoryWatch::Create(loop_, options_.paths.plugin_dir, {state_.path().filename().string()}, [this] { state_.Refresh(); });
-  if (watch) {
-    checkpoint_watch_ = std::move(*watch);
-  } else {
-    LogError("changes of another instance stay unseen", {{"error", watch.error().message}});
-  }
-  if (auto started = daemon_.Start(); !started)
-    LogError("the daemon's status stays unseen", {{"error", started.error().message}});
+  checkpoint_watch_.emplace(loop_, options_.paths.plugin_dir, std::set<std::string>{state_.path().filename().string()},
+                            [this] { state_.Refresh(); });
+  daemon_.Start();
   watch_.Start();
   slices_.Start();
   fabric_watch_ = std::make_unique<FabricWatch>(loop_, options_.paths.driver_root_mount,

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/directory_watch.h"
 #include "src/base/event_loop.h"
 #include "src/kube/client.h"
 #include "src/plugin/claim_files.h"
@@ -40,7 +41,8 @@ class Plugin {
  public:
   using HealthHandler = std::function<void(std::vector<DeviceHealth>)>;
 
-  // The checkpoint is read, CDI specs are written again and strays removed before this returns; the directories exist afterwards.
+  // Makes the directories, reads the checkpoint, writes the CDI specs it names again and removes strays. All of it is done when
+  // this returns, unless another instance holds the node lock just then: the rest follows as soon as the loop runs.
   // On the loop's thread, or before it runs.
   static Result<std::unique_ptr<Plugin>> Create(EventLoop& loop, kube::ApiClient& client, PluginOptions options);
   ~Plugin();  // on the loop's thread, or after it ran
@@ -88,7 +90,7 @@ class Plugin {
   fabric::FabricView fabric_;
   bool fabric_read_ = false;
   HealthHandler on_health_;
-  std::unique_ptr<DirectoryWatch> checkpoint_watch_;
+  std::optional<DirectoryWatch> checkpoint_watch_;
   std::unique_ptr<FabricWatch> fabric_watch_;
 };
 
