@@ -30,7 +30,7 @@ NodeReporter::NodeReporter(Executor& executor, kube::ApiClient& client, NodeStat
 void NodeReporter::BecomePublisher(const api::OwnerReference& owner) {
   owner_ = owner;
   // The watch may be behind the last write of the instance before this one.
-  in_flight_ = true;
+  turn_ = Requesting{};
   Reread();
 }
 
@@ -38,8 +38,8 @@ void NodeReporter::SetObserved(std::shared_ptr<const api::ImexNode> node) {
   observed_any_ = true;
   if (node == nullptr) {
     // With a request of ours on its way the watch may be behind it, or ahead of its answer: only a read can tell.
-    if (in_flight_) {
-      absence_seen_ = true;
+    if (auto* requesting = std::get_if<Requesting>(&turn_)) {
+      requesting->absence_seen = true;
     } else {
       known_.reset();
     }
@@ -110,7 +110,7 @@ api::ImexNodeStatus NodeReporter::Desired() const {
 }
 
 void NodeReporter::Reconcile() {
-  if (!owner_ || !observed_any_ || !fabric_ || in_flight_ || retry_armed_) return;
+  if (!owner_ || !observed_any_ || !fabric_ || !std::holds_alternative<Idle>(turn_)) return;
   if (!known_) return Create();
   const api::ImexNodeStatus desired = Desired();
   if (known_->status != desired) return Write(desired);
@@ -122,7 +122,7 @@ void NodeReporter::Create() {
   api::ImexNode node;
   node.meta.name = node_;
   node.meta.owners = {*owner_};
-  in_flight_ = true;
+  turn_ = Requesting{};
   client_.Call(kube::Create(api::kImexNodes, "", api::EncodeImexNode(node)), [this](Result<json> answer) {
     if (!answer && answer.error().code == ErrorCode::kAlreadyExists) return Reread();
     OnAnswer(answer ? api::DecodeImexNode(*answer) : Fail(answer.error()), "create");
@@ -135,7 +135,7 @@ void NodeReporter::Write(const api::ImexNodeStatus& desired) {
   if (desired.maintenance_acknowledged.empty()) status["maintenanceAcknowledged"] = nullptr;
   if (desired.lost_prepares.empty()) status["lostPrepares"] = nullptr;
   const json patch{{"metadata", {{"resourceVersion", known_->resource_version}}}, {"status", std::move(status)}};
-  in_flight_ = true;
+  turn_ = Requesting{};
   client_.Call(kube::MergePatch(api::kImexNodes, {"", node_}, patch, "status"), [this, desired](Result<json> answer) {
     if (!answer && answer.error().code == ErrorCode::kConflict) return Reread();  // the controller wrote the spec
     auto node = answer ? api::DecodeImexNode(*answer) : Result<api::ImexNode>(Fail(answer.error()));
@@ -151,10 +151,10 @@ void NodeReporter::Reread() {
 }
 
 void NodeReporter::OnAnswer(Result<api::ImexNode> answer, std::string_view what) {
-  const bool absence_seen = std::exchange(absence_seen_, false);
+  const bool absence_seen = std::exchange(std::get<Requesting>(turn_).absence_seen, false);
   if (absence_seen && answer) return Reread();
   if (absence_seen) known_.reset();
-  in_flight_ = false;
+  turn_ = Idle{};
   if (answer) {
     Learn(*answer);
     FollowMaintenance();
@@ -165,9 +165,9 @@ void NodeReporter::OnAnswer(Result<api::ImexNode> answer, std::string_view what)
     return Reconcile();
   }
   LogWarning("cannot write IMEXNode", {{"node", node_}, {"step", what}, {"error", answer.error().message}});
-  retry_armed_ = true;
+  turn_ = Pausing{};
   executor_.PostAfter(answer.error().retry_after.value_or(kRetry), [this] {
-    retry_armed_ = false;
+    turn_ = Idle{};
     Reconcile();
   });
 }
@@ -225,20 +225,19 @@ void NodeReporter::AnswerWaiting() {
 void NodeReporter::AskForWaiting() {
   if (waiting_.empty()) return;
   if (asking_) {
-    ask_again_ = true;
+    asking_->again = true;
     return;
   }
-  asking_ = true;
-  ask_again_ = false;
+  asking_ = Asking{};
   client_.Call(kube::Get(api::kImexNodes, {"", node_}), [this](Result<json> answer) {
-    asking_ = false;
+    const bool again = std::exchange(asking_, std::nullopt)->again;
     if (owner_) return Reconcile();
     // Without an answer the next event of the watch asks again, and the Prepare has a limit of its own.
     if (auto node = answer ? api::DecodeImexNode(*answer) : Result<api::ImexNode>(Fail(answer.error()))) {
       Learn(*node);
       AnswerWaiting();
     }
-    if (ask_again_) AskForWaiting();
+    if (again && !asking_) AskForWaiting();
   });
 }
 

@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "src/base/executor.h"
@@ -44,6 +45,16 @@ class NodeReporter final : public ChannelReport {
   bool UpToDate() const;
 
  private:
+  // The publisher's way to the API: one request at a time.
+  struct Idle {};
+  struct Requesting {
+    bool absence_seen = false;  // the watch saw no IMEXNode meanwhile
+  };
+  struct Pausing {};  // after a request that failed
+  // A read for those who wait, by an instance that is not the publisher.
+  struct Asking {
+    bool again = false;  // somebody came after it began
+  };
   struct Known {
     std::string uid;
     std::string resource_version;
@@ -75,12 +86,9 @@ class NodeReporter final : public ChannelReport {
   std::optional<fabric::FabricView> fabric_;  // nothing is reported before the first reading
   api::NodeDaemon daemon_;
   std::map<std::string, std::string> lost_prepares_;  // claim UID → time
-  std::string registered_;                            // empty: the report keeps what the process before this one said
-  bool in_flight_ = false;                            // publisher: one write or read at a time
-  bool absence_seen_ = false;                         // the watch saw no IMEXNode meanwhile
-  bool asking_ = false;                               // not the publisher
-  bool ask_again_ = false;
-  bool retry_armed_ = false;
+  std::string registered_;  // empty: the report keeps what the process before this one said
+  std::variant<Idle, Requesting, Pausing> turn_;
+  std::optional<Asking> asking_;
   std::vector<std::pair<api::NodeChannel, std::function<void(Status)>>> waiting_;
 };
 
