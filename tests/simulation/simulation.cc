@@ -106,30 +106,16 @@ Outcome Simulation::Run() {
 
 void Simulation::Step() {
   Dice& dice = context_.dice;
-  const auto play = [&](std::vector<Fault>& choices) {
-    unsigned sum = 0;
-    for (const Fault& fault : choices) sum += fault.weight;
-    if (sum == 0) return;
-    auto throw_of = dice.Below(sum);
-    for (Fault& fault : choices) {
-      if (throw_of < fault.weight) {
-        if (context_.trace.on() && &choices == &faults_) context_.trace.Add("fault", fault.name);
-        fault.play();
-        return;
-      }
-      throw_of -= fault.weight;
-    }
-  };
   context_.trace.NextStep();
-  if (action_rate_ > 0 && dice.PerMille(action_rate_)) play(user_actions_);
-  if (fault_rate_ > 0 && dice.PerMille(fault_rate_)) play(faults_);
+  if (action_rate_ > 0 && dice.PerMille(action_rate_)) Play(user_actions_);
+  if (fault_rate_ > 0 && dice.PerMille(fault_rate_)) Play(faults_);
   // Others are never infinitely faster than time.
   if (dice.PerMille(40)) {
     context_.clock.Advance(dice.Between(Duration(1), Duration(dice.PerMille(50) ? 3'000 : 60)));
     for (const auto& controller : controllers_) controller->TimePassed();
   }
   int idle = 0;
-  while (!DrawStep()) {
+  while (!TakeTurn()) {
     AdvanceTime();
     if (++idle > 10'000) return context_.Violate("liveness", "nothing happens any more");
   }
@@ -141,78 +127,82 @@ void Simulation::Step() {
   Check();
 }
 
-bool Simulation::DrawStep() {
-  struct Choice {
-    unsigned weight;
-    int kind;
-    std::size_t index;
-    void* what;
-  };
-  static thread_local std::vector<Choice> choices;
-  static thread_local std::vector<std::list<Message>::iterator> messages;
-  choices.clear();
-  messages.clear();
+void Simulation::Play(std::vector<Fault>& choices) {
   unsigned sum = 0;
-  const auto add = [&](unsigned weight, int kind, std::size_t index, void* what) {
-    choices.push_back({weight, kind, index, what});
-    sum += weight;
-  };
+  for (const Fault& fault : choices) sum += fault.weight;
+  if (sum == 0) return;
+  auto drawn = context_.dice.Below(sum);
+  for (Fault& fault : choices) {
+    if (drawn < fault.weight) {
+      if (context_.trace.on() && &choices == &faults_) context_.trace.Add("fault", fault.name);
+      fault.play();
+      return;
+    }
+    drawn -= fault.weight;
+  }
+}
+
+std::vector<Simulation::Turn>& Simulation::CollectTurns() {
+  // One for the process: it would be allocated in every step.
+  static thread_local std::vector<Turn> turns;
+  turns.clear();
   for (const auto& controller : controllers_) {
-    if (controller->HasWork()) add(1024, 0, 0, controller.get());
+    if (controller->HasWork()) turns.push_back({1024, controller.get()});
   }
   for (const auto& node : nodes_) {
     for (const auto& plugin : node->plugins()) {
-      if (plugin->HasWork()) add(1024, 1, 0, plugin.get());
+      if (plugin->HasWork()) turns.push_back({1024, plugin.get()});
     }
-    if (node->powered() && node->KubeletWork() > 0) add(512, 2, 0, node.get());
-    if (node->DaemonHasWork()) add(256, 3, 0, node.get());
+    if (node->powered() && node->KubeletWork() > 0) turns.push_back({512, Kubelet{node.get()}});
+    if (node->DaemonHasWork()) turns.push_back({256, NodesDaemon{node.get()}});
   }
   for (auto it = context_.network.messages().begin(); it != context_.network.messages().end(); ++it) {
-    if (!context_.network.Ready(*it)) continue;
-    messages.push_back(it);
-    add(it->speed, 4, messages.size() - 1, nullptr);
+    if (context_.network.Ready(*it)) turns.push_back({it->speed, it});
   }
   for (const auto& watch : context_.network.watches()) {
-    if (context_.network.Ready(*watch)) add(watch->speed, 5, 0, watch.get());
+    if (context_.network.Ready(*watch)) turns.push_back({watch->speed, &watch});
   }
-  if (context_.environment.HasDue()) add(1024, 6, 0, nullptr);
-  if ((choices.empty() || context_.dice.Below(8) == 0) && WorldHasWork()) add(1024, 7, 0, nullptr);
-  if (choices.empty()) return false;
+  if (context_.environment.HasDue()) turns.push_back({1024, Environment{}});
+  if ((turns.empty() || context_.dice.Below(8) == 0) && WorldHasWork()) turns.push_back({1024, World{}});
+  return turns;
+}
+
+bool Simulation::TakeTurn() {
+  const std::vector<Turn>& turns = CollectTurns();
+  if (turns.empty()) return false;
+  unsigned sum = 0;
+  for (const Turn& turn : turns) sum += turn.weight;
   auto drawn = context_.dice.Below(sum);
-  const Choice* choice = choices.data();
-  while (drawn >= choice->weight) drawn -= (choice++)->weight;
-  switch (choice->kind) {
-    case 0:
-      static_cast<ControllerProcess*>(choice->what)->Step();
-      break;
-    case 1:
-      static_cast<PluginProcess*>(choice->what)->Step();
-      break;
-    case 2:
-      static_cast<Node*>(choice->what)->StepKubelet();
-      break;
-    case 3:
-      static_cast<Node*>(choice->what)->StepDaemon();
-      break;
-    case 4:
-      context_.network.Step(messages[choice->index]);
-      break;
-    case 5:
-      for (const auto& watch : context_.network.watches()) {
-        if (watch.get() == choice->what) {
-          context_.network.Step(watch);
-          break;
-        }
-      }
-      break;
-    case 6:
-      context_.environment.TakeDue()();
-      break;
-    default:
-      StepWorld();
-  }
+  const Turn* turn = turns.data();
+  while (drawn >= turn->weight) drawn -= (turn++)->weight;
+  std::visit([this](const auto& who) { Take(who); }, turn->who);
   idle_jump_ = Duration(500);
   return true;
+}
+
+void Simulation::Take(ControllerProcess* controller) {
+  controller->Step();
+}
+void Simulation::Take(PluginProcess* plugin) {
+  plugin->Step();
+}
+void Simulation::Take(Kubelet kubelet) {
+  kubelet.node->StepKubelet();
+}
+void Simulation::Take(NodesDaemon daemon) {
+  daemon.node->StepDaemon();
+}
+void Simulation::Take(std::list<Message>::iterator message) {
+  context_.network.Step(message);
+}
+void Simulation::Take(const std::shared_ptr<Watch>* watch) {
+  context_.network.Step(*watch);
+}
+void Simulation::Take(Environment) {
+  context_.environment.TakeDue()();
+}
+void Simulation::Take(World) {
+  StepWorld();
 }
 
 // Nobody can do anything now: on to the next moment somebody can.

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "tests/simulation/controller_process.h"
@@ -51,10 +53,37 @@ class Simulation {
     bool shared = false;
   };
 
+  // Who can do something now, and how likely it is to be the next one.
+  struct Kubelet {
+    Node* node;
+  };
+  struct NodesDaemon {
+    Node* node;
+  };
+  struct Environment {};
+  struct World {};
+  struct Turn {
+    unsigned weight;
+    std::variant<ControllerProcess*, PluginProcess*, Kubelet, NodesDaemon, std::list<Message>::iterator,
+                 const std::shared_ptr<Watch>*, Environment, World>
+        who;
+  };
+
   // ---- the scheduler (simulation.cc)
   void ChooseTheme();
   void Step();
-  bool DrawStep();
+  void Play(std::vector<Fault>& choices);
+  std::vector<Turn>& CollectTurns();
+  // False: nobody can do anything before time passes.
+  bool TakeTurn();
+  void Take(ControllerProcess* controller);
+  void Take(PluginProcess* plugin);
+  void Take(Kubelet kubelet);
+  void Take(NodesDaemon daemon);
+  void Take(std::list<Message>::iterator message);
+  void Take(const std::shared_ptr<Watch>* watch);
+  void Take(Environment);
+  void Take(World);
   void AdvanceTime();
   void Finish();
   // Goes on until nothing is missing; a violation after `limit`.
