@@ -86,7 +86,7 @@ class NodeReporter final : public ChannelReport {
   std::optional<fabric::FabricView> fabric_;  // nothing is reported before the first reading
   api::NodeDaemon daemon_;
   std::map<std::string, std::string> lost_prepares_;  // claim UID → time
-  std::string registered_;  // empty: the report keeps what the process before this one said
+  std::string registered_;                            // empty: the report keeps what the process before this one said
   std::variant<Idle, Requesting, Pausing> turn_;
   std::optional<Asking> asking_;
   std::vector<std::pair<api::NodeChannel, std::function<void(Status)>>> waiting_;

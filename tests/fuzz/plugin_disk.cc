@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "src/api/references.h"
 #include "src/base/files.h"
 #include "src/plugin/checkpoint_json.h"
 #include "tests/fuzz/fuzz.h"
@@ -45,7 +46,7 @@ void Marker(std::string_view input) {
   const auto entry = plugin::DecodeClaimParts(object, "");
   if (!entry) return RequireField(entry.error(), input);
   Require(IsSafePathComponent(entry->claim.uid), "a UID is a file name");
-  nlohmann::json text{{"claim", plugin::EncodeRef(entry->claim)}, {"devices", plugin::EncodeDevices(entry->devices)}};
+  nlohmann::json text{{"claim", api::EncodeRef(entry->claim)}, {"devices", plugin::EncodeDevices(entry->devices)}};
   if (entry->grant) text["grant"] = plugin::EncodeGrant(*entry->grant);
   const auto again = plugin::DecodeClaimParts(nlohmann::json::parse(text.dump()), "");
   Require(again && *again == *entry, "what was read is written and read the same");

@@ -20,7 +20,7 @@ void Simulation::Later(Duration low, Duration high, std::function<void()> task) 
 
 void Simulation::AddFaults() {
   Dice& dice = context_.dice;
-  const auto any_plugin = [this](Node& node) { return !node.plugins().empty(); };
+  const auto any_plugin = [](Node& node) { return !node.plugins().empty(); };
   faults_ = {
       {"plugin crash", 6,
        [this, any_plugin] {

@@ -49,10 +49,10 @@ class Fiber {
   bool killing_ = false;
   bool killed_ = false;
   // For the sanitizers.
-  void* tsan_inside_ = nullptr;
-  void* tsan_outside_ = nullptr;
-  const void* outside_bottom_ = nullptr;
-  std::size_t outside_size_ = 0;
+  [[maybe_unused]] void* tsan_inside_ = nullptr;
+  [[maybe_unused]] void* tsan_outside_ = nullptr;
+  [[maybe_unused]] const void* outside_bottom_ = nullptr;
+  [[maybe_unused]] std::size_t outside_size_ = 0;
 };
 
 }  // namespace cd::simulation
