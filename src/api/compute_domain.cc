@@ -50,6 +50,8 @@ ComputeDomainStatus ReadStatus(JsonReader r) {
   JsonReader summary = r.Child("nodeSummary");
   status.total_nodes = summary.Int("total");
   status.ready_nodes = summary.Int("ready");
+  status.nodes_without_fabric = summary.Int("withoutFabric");
+  status.partition = r.String("partition");
   for (JsonReader& p : r.Children("partitions")) {
     status.partitions.push_back(
         {p.String("cliqueID"), p.String("imexDomain"), p.Int("channel"), p.Int("nodes"), p.Int("readyNodes")});
@@ -103,9 +105,13 @@ json EncodeComputeDomainStatus(const ComputeDomainStatus& status) {
     members.push_back(
         {{"node", m.node}, {"cliqueID", m.clique_id}, {"address", m.address}, {"index", m.index}, {"ready", m.ready}});
   }
+  // null: this is a merge patch, and what it does not name stays.
+  json without_fabric = status.nodes_without_fabric == 0 ? json(nullptr) : json(status.nodes_without_fabric);
   return {{"observedGeneration", status.observed_generation},
           {"conditions", std::move(conditions)},
-          {"nodeSummary", {{"total", status.total_nodes}, {"ready", status.ready_nodes}}},
+          {"nodeSummary",
+           {{"total", status.total_nodes}, {"ready", status.ready_nodes}, {"withoutFabric", std::move(without_fabric)}}},
+          {"partition", status.partition.empty() ? json(nullptr) : json(status.partition)},
           {"partitions", std::move(partitions)},
           {"members", std::move(members)}};
 }

@@ -51,6 +51,8 @@ struct ComputeDomainStatus {
   std::vector<Condition> conditions;  // Accepted, Ready, Formed, Degraded
   int total_nodes = 0;
   int ready_nodes = 0;
+  int nodes_without_fabric = 0;  // fabricPolicy Optional: pods run there without a channel
+  std::string partition;         // partitionPolicy Single: the clique all its pods must run in; empty: none has come yet
   std::vector<PartitionStatus> partitions;
   std::vector<MemberStatus> members;
   bool operator==(const ComputeDomainStatus&) const = default;
@@ -72,7 +74,8 @@ struct ComputeDomain {
    spec: {channel: {resourceClaimTemplate: {name}, allocationMode: Single|All}, isolationMode: Channel|Domain, partitionPolicy:
    Any|Single, fabricPolicy: Required|Optional, gating?: {minNodes?, settleSeconds, timeoutSeconds, onTimeout: Fail|Release},
           imex?: {waitForQuorum?, nodeDisconnectedGraceSeconds?, logLevel?}}
-   status: {observedGeneration, conditions[], nodeSummary: {total, ready}, partitions: [{cliqueID, imexDomain, channel, nodes,
+   status: {observedGeneration, conditions[], nodeSummary: {total, ready, withoutFabric?},
+   partition?, partitions: [{cliqueID, imexDomain, channel, nodes,
    readyNodes}], members: [{node, cliqueID, address, index, ready}]} */
 Result<ComputeDomain> DecodeComputeDomain(const nlohmann::json& object);
 nlohmann::json EncodeComputeDomainStatus(const ComputeDomainStatus& status);

@@ -26,14 +26,17 @@ ChannelLease ReadLease(JsonReader r) {
   lease.compute_domain = ReadRef(r.Child("computeDomain"));
   lease.state = r.Enum("state", kLeaseStates, LeaseState::kActive);
   lease.released = r.Bool("released");
+  lease.released_claims = r.Strings("releasedClaims");
   return lease;
 }
 
 json EncodeLease(const ChannelLease& lease) {
-  return {{"channel", lease.channel},
-          {"computeDomain", EncodeRef(lease.compute_domain)},
-          {"state", NameOf(lease.state, kLeaseStates)},
-          {"released", lease.released}};
+  json out = {{"channel", lease.channel},
+              {"computeDomain", EncodeRef(lease.compute_domain)},
+              {"state", NameOf(lease.state, kLeaseStates)},
+              {"released", lease.released}};
+  if (!lease.released_claims.empty()) out["releasedClaims"] = lease.released_claims;
+  return out;
 }
 
 template <typename T, typename Predicate>
@@ -43,6 +46,10 @@ const T* Find(const std::vector<T>& items, Predicate predicate) {
 }
 
 }  // namespace
+
+bool ChannelLease::Releases(const std::string& claim_uid) const {
+  return released || std::binary_search(released_claims.begin(), released_claims.end(), claim_uid);
+}
 
 const DomainMember* FindMember(const ImexDomain& domain, const std::string& node) {
   return Find(domain.members, [&](const DomainMember& m) { return m.node == node; });

@@ -29,7 +29,10 @@ struct ChannelLease {
   int channel = 0;  // >= 1; channel 0 is never granted
   ObjectRef compute_domain;
   LeaseState state = LeaseState::kActive;
-  bool released = false;  // gating: pods of this ComputeDomain may start
+  bool released = false;                          // gating: pods of this ComputeDomain may start
+  std::vector<std::string> released_claims = {};  // else only those of these claims; UIDs, sorted
+
+  bool Releases(const std::string& claim_uid) const;
   bool operator==(const ChannelLease&) const = default;
 };
 
@@ -72,8 +75,8 @@ const Refusal* FindRefusal(const std::vector<Refusal>& refusals, const std::stri
 /* JSON (v1alpha1), everything under spec:
    {cliqueID, mode: Shared|Exclusive, computeDomain?: {namespace,name,uid}, nodeSlots, imexConfig: {waitForQuorum?,
    nodeDisconnectedGraceSeconds?, logLevel?}, members: [{index,node,address,bootID}], channels: [{channel,
-   computeDomain:{namespace,name,uid}, state: Active|Draining, released}], nextChannel, refusals: [{node, computeDomainUID,
-   reason, message}]} */
+   computeDomain:{namespace,name,uid}, state: Active|Draining, released, releasedClaims?}], nextChannel, refusals: [{node,
+   computeDomainUID, reason, message}]} */
 Result<ImexDomain> DecodeImexDomain(const nlohmann::json& object);
 nlohmann::json EncodeImexDomain(const ImexDomain& domain);
 

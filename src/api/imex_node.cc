@@ -1,5 +1,7 @@
 #include "src/api/imex_node.h"
 
+#include <algorithm>
+
 #include "src/api/references.h"
 #include "src/base/json_reader.h"
 
@@ -44,10 +46,28 @@ ImexNodeStatus ReadStatus(JsonReader r) {
   return status;
 }
 
+Exemption ReadExemption(JsonReader r) {
+  return {ReadRef(r.Child("computeDomain")), r.Bool("released"), r.Strings("releasedClaims")};
+}
+
+json EncodeExemption(const Exemption& exemption) {
+  json out{{"computeDomain", EncodeRef(exemption.compute_domain)}, {"released", exemption.released}};
+  if (!exemption.released_claims.empty()) out["releasedClaims"] = exemption.released_claims;
+  return out;
+}
+
 }  // namespace
+
+bool Exemption::Releases(const std::string& claim_uid) const {
+  return released || std::binary_search(released_claims.begin(), released_claims.end(), claim_uid);
+}
 
 std::string ToString(FabricState state) {
   return NameOf(state, kFabricStates);
+}
+
+bool NoFabric(const ImexNodeStatus& status) {
+  return status.fabric == FabricState::kNone && !status.driver_version.empty();
 }
 
 Result<ImexNode> DecodeImexNode(const json& object) {
@@ -64,6 +84,7 @@ Result<ImexNode> DecodeImexNode(const json& object) {
   }
   node.maintenance = spec.String("maintenance");
   node.refusals = ReadRefusals(spec);
+  for (JsonReader& r : spec.Children("exemptions")) node.exemptions.push_back(ReadExemption(r));
   // A status without boot ID is the server's empty default, not a plugin's report.
   node.status = ReadStatus(root.Child("status"));
   node.reported = !node.status.boot_id.empty();
@@ -76,6 +97,10 @@ json EncodeImexNode(const ImexNode& node) {
   if (node.domain) spec["domain"] = {{"name", node.domain->name}, {"uid", node.domain->uid}, {"index", node.domain->index}};
   if (!node.maintenance.empty()) spec["maintenance"] = node.maintenance;
   if (!node.refusals.empty()) spec["refusals"] = EncodeRefusals(node.refusals);
+  if (!node.exemptions.empty()) {
+    json& exemptions = spec["exemptions"] = json::array();
+    for (const Exemption& exemption : node.exemptions) exemptions.push_back(EncodeExemption(exemption));
+  }
   return {{"apiVersion", kImexNodes.ApiVersion()},
           {"kind", kImexNodes.kind},
           {"metadata", EncodeMeta(node.meta)},

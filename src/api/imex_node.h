@@ -68,17 +68,34 @@ struct ImexNodeStatus {
   bool operator==(const ImexNodeStatus&) const = default;
 };
 
+// A ComputeDomain with fabricPolicy Optional whose pods this node, which has no fabric, runs without a channel. The counterpart
+// of a lease: without it no pod starts here.
+struct Exemption {
+  ObjectRef compute_domain;
+  bool released = true;                           // as in ChannelLease
+  std::vector<std::string> released_claims = {};  // as in ChannelLease
+
+  bool Releases(const std::string& claim_uid) const;
+  bool operator==(const Exemption&) const = default;
+};
+
 struct ImexNode {
   ObjectMeta meta;  // name = the Node's name; owner = the Node
   std::optional<DomainAssignment> domain;
-  std::string maintenance;        // token of a requested maintenance, empty: none
-  std::vector<Refusal> refusals;  // for nodes without an IMEXDomain; `node` is left empty
+  std::string maintenance;            // token of a requested maintenance, empty: none
+  std::vector<Refusal> refusals;      // for nodes without an IMEXDomain; `node` is left empty
+  std::vector<Exemption> exemptions;  // sorted by UID; only where NoFabric
   ImexNodeStatus status;
   bool reported = false;  // status was ever written
 };
 
+// The driver answers, and says that no GPU is on a multi-node fabric. Anything less (no answer, registration under way, a sick
+// GPU) is no evidence: a workload that silently ran without its channel would be worse off than one that waits.
+bool NoFabric(const ImexNodeStatus& status);
+
 /* JSON (v1alpha1):
-   spec: {domain?: {name,uid,index}, maintenance?, refusals?: [{computeDomainUID, reason, message}]}
+   spec: {domain?: {name,uid,index}, maintenance?, refusals?: [{computeDomainUID, reason, message}],
+          exemptions?: [{computeDomain: {namespace,name,uid}, released, releasedClaims?}]}
    status: {bootID, driverVersion, pluginRegistered?, fabric: {state: None|Forming|Ready|Degraded|Mixed, cliqueIDs: [], message},
             daemon: {address, instance, domainUID, index, state: Absent|Starting|Ready|NotReady, connected: []},
             channels: [{domainUID, channel, computeDomainUID}], lostPrepares?: [{claimUID, time}], maintenanceAcknowledged?} */

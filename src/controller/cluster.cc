@@ -52,6 +52,9 @@ Result<domain::Liveness> Cluster::ReadLiveness(const ObjectRef& compute_domain) 
   }
   const auto meta = api::DecodeMeta(*answer);
   if (!meta) return Fail(meta.error());
+  // What else it says is newer than the cache as well; a partition that was chosen meanwhile is not overlooked.
+  if (auto cd = api::DecodeComputeDomain(*answer))
+    world_.Put(std::make_shared<const api::ComputeDomain>(*std::move(cd)), Source::kWrite);
   return LivenessOf(*meta, compute_domain.uid);
 }
 
@@ -96,6 +99,16 @@ Result<bool> Cluster::IsNewest(const std::string& imex_domain, const std::string
   return meta->resource_version == version;
 }
 
+Result<std::vector<ChannelClaim>> Cluster::ListClaims(const std::string& ns) {
+  const auto answer = CallAndWait(client_, kube::List(api::kResourceClaims, ns));
+  if (!answer) return Fail(Annotate(answer.error(), "list ResourceClaims of namespace " + ns));
+  std::vector<ChannelClaim> claims;
+  for (const json& item : ArrayOf(*answer, "items")) {
+    if (auto claim = DecodeChannelClaim(item)) claims.push_back(*std::move(claim));
+  }
+  return claims;
+}
+
 Result<std::optional<ObjectMeta>> Cluster::ReadTemplate(const api::ObjectKey& key) {
   const auto answer = CallAndWait(client_, kube::Get(api::kResourceClaimTemplates, key));
   if (!answer) {
@@ -127,17 +140,18 @@ Status Cluster::Remove(const ImexDomain& domain) {
   return RemoveFinalizer(domain.meta, api::kImexDomains);
 }
 
-Status Cluster::WriteNodeSpec(const ImexNode& node, const std::optional<api::DomainAssignment>& domain,
-                              const std::vector<api::Refusal>& refusals, bool version) {
+Status Cluster::WriteNodeSpec(const ImexNode& node, const NodeDecision& decision, bool version) {
   ImexNode wanted = node;
-  wanted.domain = domain;
-  wanted.refusals = refusals;
+  wanted.domain = decision.domain;
+  wanted.refusals = decision.refusals;
+  wanted.exemptions = decision.exemptions;
   const json encoded = api::EncodeImexNode(wanted);
   // The plugin writes status all the time, so a version is demanded only where a stale view would do harm.
   json patch = {{"metadata", {{"uid", node.meta.uid}}},
                 {"spec",
                  {{"domain", encoded["spec"].value("domain", json(nullptr))},
-                  {"refusals", encoded["spec"].value("refusals", json(nullptr))}}}};
+                  {"refusals", encoded["spec"].value("refusals", json(nullptr))},
+                  {"exemptions", encoded["spec"].value("exemptions", json(nullptr))}}}};
   if (version) patch["metadata"]["resourceVersion"] = node.meta.resource_version;
   const auto answer = CallAndWait(client_, kube::MergePatch(api::kImexNodes, node.meta.Key(), patch));
   ForgetIfGone(world_, node, answer);

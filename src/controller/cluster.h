@@ -24,6 +24,8 @@ class Cluster {
   Result<bool> NodeExists(const std::string& name);
   // Live: the IMEXDomain of that name has this version; empty: there is none.
   Result<bool> IsNewest(const std::string& imex_domain, const std::string& version);
+  // Live, of one namespace.
+  Result<std::vector<ChannelClaim>> ListClaims(const std::string& ns);
   // nullopt: there is none.
   Result<std::optional<api::ObjectMeta>> ReadTemplate(const api::ObjectKey& key);
 
@@ -31,8 +33,7 @@ class Cluster {
   Status Write(const api::ImexDomain& domain);
   Status Remove(const api::ImexDomain& domain);
   // `version`: the IMEXNode must still be the one that was decided from.
-  Status WriteNodeSpec(const api::ImexNode& node, const std::optional<api::DomainAssignment>& domain,
-                       const std::vector<api::Refusal>& refusals, bool version);
+  Status WriteNodeSpec(const api::ImexNode& node, const NodeDecision& decision, bool version);
   Status AddFinalizer(const api::ComputeDomain& cd);
   Status RemoveFinalizer(const api::ObjectMeta& meta, const api::ResourceType& type);
   // kAlreadyExists: somebody has a template of that name.

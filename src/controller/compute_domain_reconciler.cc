@@ -12,6 +12,7 @@ namespace {
 
 // Templates of other people are not watched; one that is in the way is read again now and then.
 constexpr Duration kForeignTemplateInterval{30'000};
+constexpr Duration kReadOwnersAgain{2'000};
 
 // nullptr: it is accepted, or nothing was said yet.
 const api::Condition* RefusalIn(const api::ComputeDomainStatus& status) {
@@ -40,6 +41,33 @@ ComputeDomainDecision ComputeDomainReconciler::Decide(ComputeDomainSnapshot& sna
   return decision;
 }
 
+// Once the gang has gone, who its owners are matters no more.
+void ComputeDomainReconciler::LookAtGate(ComputeDomainSnapshot& snapshot, Memory& memory) {
+  const std::string& uid = snapshot.cd->meta.uid;
+  GateSnapshot& gate = snapshot.gate;
+  if (!snapshot.cd->gating || gate.claims.empty() || gate.open) {
+    workloads_.Forget(uid);
+  } else {
+    std::vector<api::ObjectRef> pods;
+    for (const GatedClaim& claim : gate.claims) pods.insert(pods.end(), claim.pods.begin(), claim.pods.end());
+    auto workloads = workloads_.Read(uid, pods);
+    if (workloads) {
+      gate.workloads = *std::move(workloads);
+    } else {
+      LogWarning("cannot read the owners of held pods",
+                 {{"computeDomain", ToString(snapshot.cd->meta.Key())}, {"error", workloads.error().message}});
+      queue_.AddAfter(ComputeDomainKey(snapshot.cd->meta.Key()), kReadOwnersAgain);
+    }
+  }
+  if (!snapshot.cd->gating) return;
+  std::string state = GateState(gate, FormationOf(snapshot));
+  if (state != memory.gate_state) {
+    memory.gate_state = std::move(state);
+    memory.gate_since = clock_.Now();
+  }
+  gate.unchanged = clock_.Now() - memory.gate_since;
+}
+
 Status ComputeDomainReconciler::Reconcile(const api::ObjectKey& key) {
   // Finalizer, template, status: each answer is in the next snapshot.
   constexpr int kMaxRounds = 6;
@@ -57,7 +85,10 @@ Status ComputeDomainReconciler::Reconcile(const api::ObjectKey& key) {
     if (memory.foreign && clock_.Now() >= memory.foreign->next_read) {
       if (auto ok = ReadForeignTemplate(*snapshot, memory); !ok) return ok;
     }
+    LookAtGate(*snapshot, memory);
     const ComputeDomainDecision decision = Decide(*snapshot, memory);
+    // An order that was given stays until all of the gang has gone: the first of its claims to go opens the gate.
+    if (!snapshot->gate.open) world_.OrderRelease(snapshot->cd->meta.uid, decision.release);
     if (snapshot->cd->meta.deleting) return Finish(*snapshot, decision, memory);
     Status done;
     if (decision.add_finalizer) {
@@ -67,6 +98,7 @@ Status ComputeDomainReconciler::Reconcile(const api::ObjectKey& key) {
     } else if (decision.status) {
       done = WriteStatus(*snapshot, decision, memory);
     } else {
+      if (decision.gate_due) queue_.AddAfter(ComputeDomainKey(key), *decision.gate_due);
       if (decision.status_due) queue_.AddAfter(ComputeDomainKey(key), *decision.status_due);
       return {};
     }
@@ -128,8 +160,24 @@ void ComputeDomainReconciler::TellRefusal(const api::ComputeDomain& before, cons
                   .note = refusal->message});
 }
 
+// partitionPolicy Single: by the cache all pods have left the partition, and others wait elsewhere. The cache may not have seen
+// the newest ones yet, and a second controller that has must not be overruled.
+Status ComputeDomainReconciler::MayMove(const api::ComputeDomain& cd) {
+  const auto claims = cluster_.ListClaims(cd.meta.ns);
+  if (!claims) return Fail(claims.error());
+  for (const ChannelClaim& claim : *claims) {
+    const bool here = claim.InUse() && claim.config->domain_id == cd.meta.uid && world_.MayBeIn(claim.node, cd.status.partition);
+    if (here) return Fail(ErrorCode::kConflict, "a pod of the ComputeDomain is in partition " + cd.status.partition);
+  }
+  return {};
+}
+
 Status ComputeDomainReconciler::WriteStatus(const ComputeDomainSnapshot& snapshot, const ComputeDomainDecision& decision,
                                             Memory& memory) {
+  const std::string& partition = snapshot.cd->status.partition;
+  if (!partition.empty() && partition != decision.status->partition) {
+    if (auto ok = MayMove(*snapshot.cd); !ok) return ok;
+  }
   if (auto ok = cluster_.WriteStatus(*snapshot.cd, *decision.status); !ok)
     return Fail(Annotate(ok.error(), "write status of ComputeDomain"));
   TellRefusal(*snapshot.cd, *decision.status);

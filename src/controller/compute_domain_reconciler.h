@@ -7,6 +7,7 @@
 
 #include "src/controller/cluster.h"
 #include "src/controller/domain_reconciler.h"
+#include "src/controller/workload_reader.h"
 #include "src/kube/events.h"
 
 namespace cd::controller {
@@ -15,8 +16,14 @@ namespace cd::controller {
 class ComputeDomainReconciler {
  public:
   ComputeDomainReconciler(World& world, Cluster& cluster, DomainReconciler& domains, kube::WorkQueue& queue,
-                          kube::EventRecorder& events, const Clock& clock)
-      : world_(world), cluster_(cluster), domains_(domains), queue_(queue), events_(events), clock_(clock) {}
+                          kube::EventRecorder& events, WorkloadReader& workloads, const Clock& clock)
+      : world_(world),
+        cluster_(cluster),
+        domains_(domains),
+        queue_(queue),
+        events_(events),
+        workloads_(workloads),
+        clock_(clock) {}
 
   Status Reconcile(const api::ObjectKey& key);
 
@@ -34,8 +41,12 @@ class ComputeDomainReconciler {
     std::optional<SteadyTime> last_write;
     std::optional<SteadyTime> differs_since;
     std::optional<ForeignTemplate> foreign;
+    std::string gate_state;  // see GateState
+    SteadyTime gate_since{};
   };
 
+  Status MayMove(const api::ComputeDomain& cd);
+  void LookAtGate(ComputeDomainSnapshot& snapshot, Memory& memory);
   ComputeDomainDecision Decide(ComputeDomainSnapshot& snapshot, Memory& memory) const;
   Status CreateTemplate(const ComputeDomainSnapshot& snapshot, Memory& memory);
   Status ReadForeignTemplate(const ComputeDomainSnapshot& snapshot, Memory& memory);
@@ -49,6 +60,7 @@ class ComputeDomainReconciler {
   DomainReconciler& domains_;
   kube::WorkQueue& queue_;
   kube::EventRecorder& events_;
+  WorkloadReader& workloads_;
   const Clock& clock_;
   std::map<api::ObjectKey, Memory> memory_;
 };

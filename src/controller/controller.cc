@@ -32,8 +32,9 @@ class Controller::Impl {
         cluster_(client, world_),
         events_(client, loop.clock(), kName, options.instance.empty() ? kName : options.instance),
         domains_(world_, cluster_, queue_, loop.clock(), options.gone_after),
-        nodes_(world_, cluster_, queue_, loop.clock()),
-        compute_domains_(world_, cluster_, domains_, queue_, events_, loop.clock()),
+        nodes_(world_, cluster_, queue_, events_, loop.clock()),
+        workloads_(client, loop.clock()),
+        compute_domains_(world_, cluster_, domains_, queue_, events_, workloads_, loop.clock()),
         compute_domain_informer_(client, loop, {.type = api::kComputeDomains}, api::DecodeComputeDomain, options.seed + 1),
         domain_informer_(client, loop, {.type = api::kImexDomains}, api::DecodeImexDomain, options.seed + 2),
         node_informer_(client, loop, {.type = api::kImexNodes}, api::DecodeImexNode, options.seed + 3),
@@ -136,6 +137,7 @@ class Controller::Impl {
   kube::EventRecorder events_;
   DomainReconciler domains_;
   NodeReconciler nodes_;
+  WorkloadReader workloads_;
   ComputeDomainReconciler compute_domains_;
   bool acting_ = false;  // worker's thread
 

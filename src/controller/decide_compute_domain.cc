@@ -30,14 +30,28 @@ Duration Gather(Urgency urgency) {
   return Duration{0};
 }
 
+domain::StatusInput StatusInputOf(const ComputeDomainSnapshot& in) {
+  return {*in.cd, domain::WhyNotAccepted(*in.cd), std::nullopt, in.nodes, in.reports, in.domains, in.now};
+}
+
+void DecideTheGate(const ComputeDomainSnapshot& in, domain::StatusInput& input, ComputeDomainDecision& out) {
+  if (!in.cd->gating || input.not_accepted) return;
+  const domain::GateDecision gate = domain::DecideGate(GateInputOf(*in.cd, in.gate, domain::FormationOf(input)));
+  input.formed = gate.formed;
+  out.gate_due = gate.again;
+  if (!gate.release) return;
+  for (const GatedClaim& claim : in.gate.claims) out.release.insert(claim.uid);
+}
+
 void DecideStatus(const ComputeDomainSnapshot& in, ComputeDomainDecision& out) {
-  domain::StatusInput input{*in.cd, domain::WhyNotAccepted(*in.cd), std::nullopt, in.nodes, in.reports, in.domains, in.now};
+  domain::StatusInput input = StatusInputOf(in);
   const TemplateView& t = in.claim_template;
   if (t.exists && !t.ours) {
     input.template_conflict = "spec.channel.resourceClaimTemplate.name: ResourceClaimTemplate " + in.cd->claim_template_name +
                               " exists already and belongs to " + t.owner +
                               "; it is left alone: delete it, or create the ComputeDomain anew with another name";
   }
+  DecideTheGate(in, input, out);
   const api::ComputeDomainStatus wanted = domain::Summarize(input);
   const Urgency urgency = domain::UrgencyOf(in.cd->status, wanted);
   if (urgency == Urgency::kNothing) return;
@@ -62,6 +76,10 @@ bool LeasesActively(const api::ImexDomain& domain, const std::string& uid) {
 }
 
 }  // namespace
+
+domain::Formation FormationOf(const ComputeDomainSnapshot& snapshot) {
+  return domain::FormationOf(StatusInputOf(snapshot));
+}
 
 ComputeDomainDecision DecideComputeDomain(const ComputeDomainSnapshot& in) {
   ComputeDomainDecision out;

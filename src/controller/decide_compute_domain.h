@@ -3,10 +3,12 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "src/base/clock.h"
+#include "src/controller/decide_gate.h"
 #include "src/domain/cd_status.h"
 
 namespace cd::controller {
@@ -26,6 +28,7 @@ struct ComputeDomainSnapshot {
   std::vector<std::string> nodes;
   domain::Nodes reports;
   std::map<std::string, domain::DomainPtr> domains;
+  GateSnapshot gate;  // spec.gating only
   std::string now;
   // Time since the last status write of this process that counts; nullopt: none yet.
   std::optional<Duration> since_write;
@@ -41,11 +44,16 @@ struct ComputeDomainDecision {
   bool remove_finalizer = false;
   std::optional<api::ComputeDomainStatus> status;  // write now
   std::optional<Duration> status_due;              // or look again after
+  std::set<std::string> release;                   // claims that are let go now; the order stands until it is carried out
+  std::optional<Duration> gate_due;                // look at the gate again after
   bool counts = true;                              // the next write must keep its distance from this one
   bool differs = false;                            // the wish differs from what is written
 };
 
 // Writes are made in the order of the fields; the status may be decided anew after the template was tried.
+// What the gate waits for.
+domain::Formation FormationOf(const ComputeDomainSnapshot& snapshot);
+
 ComputeDomainDecision DecideComputeDomain(const ComputeDomainSnapshot& snapshot);
 
 }  // namespace cd::controller

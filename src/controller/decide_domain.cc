@@ -5,6 +5,8 @@
 
 #include "src/domain/leases.h"
 #include "src/domain/members.h"
+#include "src/domain/partition.h"
+#include "src/domain/release.h"
 
 namespace cd::controller {
 
@@ -42,8 +44,12 @@ class DomainStep {
     if (NobodyIsLeft()) return Remove();
     Members();
     DrainOrphans();
+    DrainMoved();
     Free();
-    GrantAndRefuse();  // last: what was freed above is proved to be free
+    GrantAndRefuse();  // what was freed above is proved to be free
+    LetGo();
+    RefuseTimedOut();
+    draft_.domain->refusals = domain::Tidy(std::move(refusals_));
     if (!out_.NeedsReads() && (!before_.domain || !SameSpec(*before_.domain, *draft_.domain))) out_.write = draft_.domain;
     return std::move(out_);
   }
@@ -140,6 +146,35 @@ class DomainStep {
     }
   }
 
+  // partitionPolicy Single: this clique was given up, and no pod is here. Comes before another one is chosen, see
+  // ChoosePartition.
+  void DrainMoved() {
+    const std::vector<ChannelLease> leases = draft_.domain->channels;
+    for (const ChannelLease& lease : leases) {
+      const std::string& uid = lease.compute_domain.uid;
+      const auto view = in_.known.cached.find(uid);
+      if (lease.state != LeaseState::kActive || view == in_.known.cached.end()) continue;
+      if (domain::JudgePartition(view->second, draft_.domain->clique_id) == domain::PartitionVerdict::kServe) continue;
+      const bool used =
+          std::any_of(in_.demands.begin(), in_.demands.end(), [&](const Demand& d) { return d.config.domain_id == uid; });
+      if (used) continue;
+      if (!Verified(uid)) {
+        out_.verify.push_back(lease.compute_domain);  // the partition as it stands now comes with the answer
+        continue;
+      }
+      if (!domain::Drain(*draft_.domain, uid)) continue;
+      out_.reasons.push_back("channel " + std::to_string(lease.channel) + " is drained: ComputeDomain " +
+                             ToString(lease.compute_domain) + " runs in another partition from now on");
+    }
+  }
+
+  // It may come back before the number it had here is free.
+  bool MovedAway(const ChannelLease& lease) const {
+    const auto view = in_.known.cached.find(lease.compute_domain.uid);
+    return lease.state == LeaseState::kDraining && view != in_.known.cached.end() &&
+           view->second.partition_policy == api::PartitionPolicy::kSingle;
+  }
+
   // before_: a lease drained in this step is newer than the look, and so is a member's leaving; both free nothing until they are
   // written. A domain that was only now rebuilt has nothing to free.
   void Free() {
@@ -158,16 +193,58 @@ class DomainStep {
 
   // draft_: two demands of one step see each other's lease, and numbers freed above may be given.
   void GrantAndRefuse() {
-    std::vector<api::Refusal> refusals;
     for (const Demand& demand : in_.demands) {
       const api::ImexNode* node = domain::FindNode(draft_.nodes, demand.node);
       if (node == nullptr) continue;
       // A ComputeDomain that has or had a lease here was in order; its pods are served or run out.
-      if (api::FindLease(*draft_.domain, demand.config.domain_id) != nullptr) continue;
+      const ChannelLease* lease = api::FindLease(*draft_.domain, demand.config.domain_id);
+      if (lease != nullptr && !MovedAway(*lease)) continue;
       std::optional<api::Refusal> refusal = Serve(demand, *node);
-      if (refusal && ReadsThis(*node)) refusals.push_back(std::move(*refusal));
+      if (refusal && ReadsThis(*node)) refusals_.push_back(std::move(*refusal));
     }
-    draft_.domain->refusals = domain::Tidy(std::move(refusals));
+  }
+
+  const domain::GateView* GateOf(const std::string& uid) const {
+    const auto it = in_.known.gates.find(uid);
+    return it == in_.known.gates.end() ? nullptr : &it->second;
+  }
+
+  // draft_: a lease that was granted or revived above is held, or not, from its first version on.
+  void LetGo() {
+    for (ChannelLease& lease : draft_.domain->channels) {
+      if (lease.state != LeaseState::kActive) continue;
+      // Of a ComputeDomain that is not known nothing is changed: it is about to be drained, or to be known.
+      if (!in_.known.cached.contains(lease.compute_domain.uid)) continue;
+      const domain::GateView* gate = GateOf(lease.compute_domain.uid);
+      std::vector<Demand> demands;
+      std::set<std::string> in_use;
+      for (const Demand& demand : in_.demands) {
+        if (demand.config.domain_id != lease.compute_domain.uid || demand.ns != lease.compute_domain.ns) continue;
+        demands.push_back(demand);
+        in_use.insert(demand.claim_uid);
+      }
+      const api::ChannelLease* before = before_.domain ? api::FindLease(*before_.domain, lease.compute_domain.uid) : nullptr;
+      // What a rebuilt or new lease says of itself is no release: of a gang that runs nothing is held back but who comes later.
+      const domain::Release standing =
+          before == nullptr ? domain::Release{} : domain::Release{lease.released, lease.released_claims};
+      const auto connected = gate == nullptr ? std::set<std::string>() : domain::ConnectedClaims(draft_, demands);
+      domain::Release release = domain::DecideRelease(standing, gate, in_use, connected);
+      if (gate != nullptr && release.claims.size() > lease.released_claims.size())
+        out_.reasons.push_back("pods of ComputeDomain " + ToString(lease.compute_domain) + " are let go");
+      lease.released = release.all;
+      lease.released_claims = std::move(release.claims);
+    }
+  }
+
+  void RefuseTimedOut() {
+    for (const Demand& demand : in_.demands) {
+      const auto view = in_.known.cached.find(demand.config.domain_id);
+      if (view == in_.known.cached.end() || view->second.gate_refusal.empty()) continue;
+      const ChannelLease* lease = api::FindLease(*draft_.domain, demand.config.domain_id);
+      const api::ImexNode* node = domain::FindNode(draft_.nodes, demand.node);
+      const bool held = lease != nullptr && lease->state == LeaseState::kActive && !lease->Releases(demand.claim_uid);
+      if (held && node != nullptr && ReadsThis(*node)) refusals_.push_back(domain::RefuseTimedOut(demand, view->second));
+    }
   }
 
   std::optional<api::Refusal> Serve(const Demand& demand, const api::ImexNode& node) {
@@ -184,9 +261,18 @@ class DomainStep {
     }
     const bool here = domain::ReportsClique(draft_, node) || api::FindMember(*draft_.domain, demand.node) != nullptr;
     if (!here) return std::nullopt;
-    const ObjectRef& owner = in_.known.cached.at(demand.config.domain_id).ref;
+    const domain::ComputeDomainView& view = in_.known.cached.at(demand.config.domain_id);
+    const auto partition = domain::JudgePartition(view, draft_.domain->clique_id);
+    if (partition == domain::PartitionVerdict::kOther)
+      return domain::RefuseOtherPartition(demand, view, draft_.domain->clique_id);
+    if (partition == domain::PartitionVerdict::kChoose) return std::nullopt;
+    const ObjectRef& owner = view.ref;
     if (!Verified(owner.uid)) {
       if (std::find(out_.verify.begin(), out_.verify.end(), owner) == out_.verify.end()) out_.verify.push_back(owner);
+      return std::nullopt;
+    }
+    if (domain::Revive(*draft_.domain, owner.uid)) {
+      out_.reasons.push_back("ComputeDomain " + ToString(owner) + " is back: its channel is drained no more");
       return std::nullopt;
     }
     const auto channel = domain::NextFreeChannel(*draft_.domain, domain::ListedChannels(draft_));
@@ -209,6 +295,7 @@ class DomainStep {
   const Clique& before_;
   Clique draft_;
   DomainDecision out_;
+  std::vector<api::Refusal> refusals_;
   bool rebuilt_ = false;
 };
 

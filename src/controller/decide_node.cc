@@ -26,7 +26,8 @@ std::optional<DomainAssignment> Assignment(const NodeSnapshot& in) {
 }
 
 std::optional<Refusal> NodeStandsInTheWay(const NodeSnapshot& in, const Demand& demand) {
-  if (auto refusal = domain::RefuseForNode(demand, *in.node)) return refusal;
+  if (auto refusal = domain::RefuseForNode(demand, *in.node, in.known.cached.at(demand.config.domain_id).fabric_policy))
+    return refusal;
   if (!in.clique || !in.clique->domain) return std::nullopt;
   const api::ImexDomain& domain = *in.clique->domain;
   if (domain::HoldsUngranted(*in.clique, *in.node)) return domain::RefuseForeignChannels(demand, *in.node);
@@ -34,6 +35,15 @@ std::optional<Refusal> NodeStandsInTheWay(const NodeSnapshot& in, const Demand& 
   if (full && api::FindMember(domain, demand.node) == nullptr)
     return domain::RefuseNoSlot(demand, domain.meta.name, domain.node_slots);
   return std::nullopt;
+}
+
+// On a node without fabric; elsewhere the IMEXDomain says it.
+std::optional<Refusal> HeldForEver(const NodeSnapshot& in, const Demand& demand) {
+  const domain::ComputeDomainView& view = in.known.cached.at(demand.config.domain_id);
+  const api::Exemption* exemption = domain::FindExemption(*in.node, demand.config.domain_id);
+  const bool held = exemption != nullptr && !exemption->Releases(demand.claim_uid);
+  if (!held || view.gate_refusal.empty()) return std::nullopt;
+  return domain::RefuseTimedOut(demand, view);
 }
 
 std::optional<Refusal> RefusalOf(const NodeSnapshot& in, const Demand& demand, NodeDecision& out) {
@@ -44,7 +54,8 @@ std::optional<Refusal> RefusalOf(const NodeSnapshot& in, const Demand& demand, N
     case Verdict::kRefuse:
       return judgement.refusal;
     case Verdict::kServe:
-      return NodeStandsInTheWay(in, demand);
+      if (auto refusal = NodeStandsInTheWay(in, demand)) return refusal;
+      return HeldForEver(in, demand);
     case Verdict::kLookUp:
       break;
   }
@@ -67,6 +78,18 @@ std::vector<Refusal> Refusals(const NodeSnapshot& in, NodeDecision& out) {
   return domain::Tidy(std::move(refusals));
 }
 
+bool IsMember(const NodeSnapshot& in) {
+  return in.clique && in.clique->domain && api::FindMember(*in.clique->domain, in.node->meta.name) != nullptr;
+}
+
+void Exempt(const NodeSnapshot& in, NodeDecision& out) {
+  std::vector<Demand> demands;
+  for (const WaitingClaim& claim : in.claims) demands.push_back(claim.demand);
+  domain::ExemptionDecision decision = domain::DecideExemptions(*in.node, IsMember(in), demands, in.known);
+  out.exemptions = std::move(decision.exemptions);
+  out.verify = std::move(decision.verify);
+}
+
 domain::WakeInput Progress(const NodeSnapshot& in, const WaitingClaim& claim) {
   const std::string& uid = claim.demand.config.domain_id;
   const api::ImexDomain* domain = in.clique && in.clique->domain ? &*in.clique->domain : nullptr;
@@ -83,8 +106,16 @@ domain::WakeInput Progress(const NodeSnapshot& in, const WaitingClaim& claim) {
   input.refused = api::FindRefusal(in.node->refusals, name, uid) != nullptr ||
                   (domain != nullptr && api::FindRefusal(domain->refusals, name, uid) != nullptr);
   const ChannelLease* lease = domain == nullptr ? nullptr : api::FindLease(*domain, uid);
-  input.served =
-      lease != nullptr && lease->state == LeaseState::kActive && lease->released && domain::ServesNow(*domain, *in.node);
+  const api::Exemption* exemption = domain::FindExemption(*in.node, uid);
+  if (exemption != nullptr && domain::MayExempt(*in.node, IsMember(in))) {
+    // Nothing is announced without a channel, so a pod that got through does not show.
+    input.served = input.listed = exemption->Releases(claim.uid);
+    return input;
+  }
+  const bool released = lease != nullptr && lease->state == LeaseState::kActive && lease->Releases(claim.uid);
+  input.served = released && domain::ServesNow(*domain, *in.node);
+  // What is listed while this claim is held is another one's.
+  input.listed = input.listed && (released || lease == nullptr);
   return input;
 }
 
@@ -92,6 +123,8 @@ void Wake(const NodeSnapshot& in, NodeDecision& out) {
   for (const WaitingClaim& claim : in.claims) {
     const domain::WakeStep step = domain::StepWake(claim.state, Progress(in, claim));
     out.states.push_back({claim.uid, step.next, CallsOf(*in.node, claim.uid)});
+    const bool begins = step.next == WakeState::kDone && claim.state != WakeState::kDone && !claim.old;
+    if (begins && domain::FindExemption(*in.node, claim.demand.config.domain_id) != nullptr) out.without_channel.push_back(claim);
     if (step.wake) out.wake.insert(out.wake.end(), claim.pods.begin(), claim.pods.end());
     if (step.again) out.again = out.again ? std::min(*out.again, *step.again) : *step.again;
   }
@@ -113,7 +146,9 @@ NodeDecision DecideNode(const NodeSnapshot& snapshot) {
   NodeDecision out;
   out.domain = Assignment(snapshot);
   out.refusals = Refusals(snapshot, out);
-  out.write = out.domain != snapshot.node->domain || out.refusals != snapshot.node->refusals;
+  Exempt(snapshot, out);
+  out.write = out.domain != snapshot.node->domain || out.refusals != snapshot.node->refusals ||
+              out.exemptions != snapshot.node->exemptions;
   Wake(snapshot, out);
   return out;
 }

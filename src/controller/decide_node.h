@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/controller/decide_domain.h"
+#include "src/domain/exemptions.h"
 #include "src/domain/wake.h"
 
 namespace cd::controller {
@@ -41,13 +42,18 @@ struct WakeRecord {
 std::string CallsOf(const api::ImexNode& node, const std::string& claim_uid);
 
 struct NodeDecision {
-  std::set<LookUp> look_up;  // read first, then decide again
-  bool write = false;        // domain or refusals differ from the node's spec
+  std::set<LookUp> look_up;            // read first, then decide again
+  std::vector<api::ObjectRef> verify;  // the same, one live GET each
+  bool write = false;                  // domain, refusals or exemptions differ from the node's spec
   std::optional<api::DomainAssignment> domain;
   std::vector<api::Refusal> refusals;  // `node` is empty
-  std::vector<api::ObjectRef> wake;    // pods
-  std::vector<WakeRecord> states;      // to be remembered
-  std::optional<Duration> again;       // decide again after that, if nothing happens before
+  std::vector<api::Exemption> exemptions;
+  std::vector<WaitingClaim> without_channel;  // their pods are to be told that they run without a channel
+  std::vector<api::ObjectRef> wake;           // pods
+  std::vector<WakeRecord> states;             // to be remembered
+  std::optional<Duration> again;              // decide again after that, if nothing happens before
+
+  bool NeedsReads() const { return !look_up.empty() || !verify.empty(); }
 };
 
 NodeDecision DecideNode(const NodeSnapshot& snapshot);

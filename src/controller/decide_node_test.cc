@@ -77,6 +77,38 @@ TEST(DecideNodeTest, node_without_fabric_says_so_to_each_claim) {
   EXPECT_EQ(decision.states[0].state, WakeState::kWaiting) << "the refusal is not written yet";
 }
 
+TEST(DecideNodeTest, optional_domain_gets_an_exemption_on_a_node_without_fabric) {
+  NodeWorld world;
+  world.node = WithoutFabric("a");
+  world.domain.members.clear();
+  world.known.cached[kRed].fabric_policy = api::FabricPolicy::kOptional;
+  EXPECT_EQ(world.Decide().verify.size(), 1U);
+  world.known.verified[kRed] = domain::Liveness::kLive;
+  const auto decision = world.Decide();
+  EXPECT_TRUE(decision.write);
+  EXPECT_TRUE(decision.refusals.empty());
+  ASSERT_EQ(decision.exemptions.size(), 1U);
+  EXPECT_TRUE(decision.without_channel.empty()) << "told when it stands";
+
+  world.node.exemptions = decision.exemptions;
+  const auto next = world.Decide();
+  EXPECT_FALSE(next.write);
+  EXPECT_EQ(next.without_channel.size(), 1U);
+  EXPECT_EQ(next.states[0].state, WakeState::kDone);
+  world.claims[0].state = WakeState::kDone;
+  EXPECT_TRUE(world.Decide().without_channel.empty()) << "and once";
+}
+
+TEST(DecideNodeTest, pod_refused_before_it_was_exempt_is_woken) {
+  NodeWorld world;
+  world.node = WithoutFabric("a");
+  world.domain.members.clear();
+  world.known.cached[kRed].fabric_policy = api::FabricPolicy::kOptional;
+  world.node.exemptions = {{{"team", "red", kRed}}};
+  world.claims[0].state = WakeState::kBlocked;
+  EXPECT_EQ(world.Decide().wake, world.claims[0].pods);
+}
+
 TEST(DecideNodeTest, full_domain_is_refused_in_words) {
   NodeWorld world;
   world.node = Node("a");

@@ -12,7 +12,12 @@ Status NodeReconciler::Reconcile(const std::string& name) {
     if (!snapshot) return {};
     snapshot->known.verified = verified;
     const NodeDecision decision = DecideNode(*snapshot);
-    if (decision.look_up.empty()) return Act(*snapshot, decision);
+    if (!decision.NeedsReads()) return Act(*snapshot, decision);
+    for (const api::ObjectRef& owner : decision.verify) {
+      const auto liveness = cluster_.ReadLiveness(owner);
+      if (!liveness) return Fail(liveness.error());
+      verified[owner.uid] = *liveness;
+    }
     for (const LookUp& look_up : decision.look_up) {
       const auto liveness = cluster_.LookUpLiveness(look_up);
       if (!liveness) return Fail(liveness.error());
@@ -40,23 +45,42 @@ Status NodeReconciler::Act(const NodeSnapshot& snapshot, const NodeDecision& dec
     if (moves) {
       if (auto ok = RefuseIfStale(snapshot); !ok) return ok;
     }
-    if (auto ok = cluster_.WriteNodeSpec(*snapshot.node, decision.domain, decision.refusals, moves); !ok) {
+    if (auto ok = cluster_.WriteNodeSpec(*snapshot.node, decision, moves); !ok) {
       return Fail(Annotate(ok.error(), "write spec of IMEXNode"));
     }
     LogInfo("node is told its place", {{"node", name},
                                        {"imexDomain", decision.domain ? decision.domain->name : ""},
                                        {"index", decision.domain ? decision.domain->index : -1},
-                                       {"refusals", decision.refusals.size()}});
+                                       {"refusals", decision.refusals.size()},
+                                       {"exemptions", decision.exemptions.size()}});
   }
   for (const api::ObjectRef& pod : decision.wake) {
     if (auto ok = cluster_.Wake(pod, FormatMicroTime(clock_.WallNow())); !ok)
       return Fail(Annotate(ok.error(), "wake pod " + pod.name));
     LogInfo("pod is woken: its node can serve it now", {{"node", name}, {"namespace", pod.ns}, {"pod", pod.name}});
   }
+  for (const WaitingClaim& claim : decision.without_channel) TellWithoutChannel(claim);
   world_.Remember(decision.states);
   // A moment later than the limit, so that the look is past it.
   if (decision.again) queue_.AddAfter(NodeKey(name), *decision.again + Duration{50});
   return {};
+}
+
+// A silent fall-back is the worst outcome: whoever looks at the pod must see it.
+void NodeReconciler::TellWithoutChannel(const WaitingClaim& claim) {
+  for (const api::ObjectRef& pod : claim.pods) {
+    LogInfo("pod runs without a channel: its node has no fabric",
+            {{"node", claim.demand.node}, {"namespace", pod.ns}, {"pod", pod.name}, {"uid", claim.demand.config.domain_id}});
+    events_.Record(
+        {.type = api::kPods,
+         .object = pod,
+         .severity = kube::EventType::kWarning,
+         .reason = "NoChannel",
+         .action = "Prepare",
+         .note = "node " + claim.demand.node +
+                 " has no multi-node NVLink, and the ComputeDomain has fabricPolicy Optional: the pod runs without an IMEX "
+                 "channel (environment variable NVIDIA_COMPUTE_DOMAIN_FABRIC=false)"});
+  }
 }
 
 }  // namespace cd::controller

@@ -33,6 +33,17 @@ void World::QueueDomainsOf(const ImexNode& node) {
   }
 }
 
+// Their slot here was all that kept them from entering another domain, and no report of theirs need follow.
+void World::QueueThoseWhoLeft(const ImexDomain& before, const ImexDomain& after) {
+  for (const api::DomainMember& member : before.members) {
+    if (api::FindMember(after, member.node) != nullptr) continue;
+    const auto node = nodes_.Get({"", member.node});
+    if (!node) continue;
+    QueueDomainsOf(*node);
+    QueueNode(member.node);
+  }
+}
+
 // The lease is what a pod waits for, so domains come before statuses.
 void World::QueueClaimsPlace(const ChannelClaim& claim) {
   if (!claim.config) return;
@@ -64,9 +75,17 @@ void World::ComputeDomainChanged(const ComputeDomain& cd) {
   for (const auto& [key, domain] : domains_.objects()) {
     if (api::FindLease(*domain, cd.meta.uid) != nullptr) QueueDomain(key.name);
   }
+  if (cd.meta.deleting) QueueNodesExempting(cd.meta.uid);
   const auto claims = claims_by_domain_.find(cd.meta.uid);
   if (claims == claims_by_domain_.end()) return;
   for (const api::ObjectKey& key : claims->second) QueueClaimsPlace(*claims_.Get(key));
+}
+
+// Their exemptions go with it; no claim may be left that would bring the nodes up.
+void World::QueueNodesExempting(const std::string& uid) {
+  for (const auto& [key, node] : nodes_.objects()) {
+    if (domain::FindExemption(*node, uid) != nullptr) QueueNode(key.name);
+  }
 }
 
 void World::TemplateChanged(const ClaimTemplate& claim_template) {
@@ -89,6 +108,7 @@ void World::Put(std::shared_ptr<const ImexDomain> domain, Source source) {
   if (before) UnindexMembers(*before);
   IndexMembers(*domain);
   DomainChanged(*domain);
+  if (before) QueueThoseWhoLeft(*before, *domain);
 }
 
 void World::Put(std::shared_ptr<const ImexNode> node, Source source) {
@@ -118,7 +138,9 @@ void World::Remove(const std::shared_ptr<const ComputeDomain>& cd) {
   const std::lock_guard lock(mutex_);
   compute_domains_.Remove(cd);
   ComputeDomainChanged(*cd);
+  QueueNodesExempting(cd->meta.uid);
   key_by_uid_.erase(cd->meta.uid);
+  orders_.erase(cd->meta.uid);
 }
 
 void World::Remove(const std::shared_ptr<const ImexDomain>& domain) {
@@ -126,6 +148,7 @@ void World::Remove(const std::shared_ptr<const ImexDomain>& domain) {
   domains_.Remove(domain);
   if (!domains_.Get(domain->meta.Key())) UnindexMembers(*domain);
   DomainChanged(*domain);
+  QueueThoseWhoLeft(*domain, ImexDomain());
 }
 
 void World::Remove(const std::shared_ptr<const ImexNode>& node) {
@@ -171,6 +194,17 @@ void World::Unindex(const ChannelClaim& claim) {
   // A claim made by hand that is used by one pod after another starts anew.
   const auto now = claims_.Get(claim.meta.Key());
   if (!now || now->meta.uid != claim.meta.uid || !now->InUse()) progress_.erase(claim.meta.uid);
+}
+
+void World::OrderRelease(const std::string& compute_domain_uid, std::set<std::string> claims) {
+  const std::lock_guard lock(mutex_);
+  auto& standing = orders_[compute_domain_uid];
+  const bool news = standing != claims && !claims.empty();
+  standing = std::move(claims);
+  if (standing.empty()) orders_.erase(compute_domain_uid);
+  const auto in_use = claims_by_domain_.find(compute_domain_uid);
+  if (!news || in_use == claims_by_domain_.end()) return;
+  for (const api::ObjectKey& key : in_use->second) QueueClaimsPlace(*claims_.Get(key));
 }
 
 void World::BeginToAct() {

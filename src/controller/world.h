@@ -48,6 +48,10 @@ class World {
   std::optional<ComputeDomainSnapshot> SnapshotComputeDomain(const api::ObjectKey& key) const;
 
   void Remember(const std::vector<WakeRecord>& records);
+  // The claims of a gated ComputeDomain that are to be let go; empty: none.
+  void OrderRelease(const std::string& compute_domain_uid, std::set<std::string> claims);
+  // False when the node is known to be in another clique, or in none.
+  bool MayBeIn(const std::string& node, const std::string& clique_id) const;
   // For people: "ComputeDomain ns/name", or the UID when it is unknown.
   std::string NameOfComputeDomain(const std::string& uid) const;
 
@@ -64,7 +68,9 @@ class World {
   void QueueNode(const std::string& name) { queue_.Add(NodeKey(name)); }
   void QueueComputeDomain(const api::ObjectKey& key) { queue_.Add(ComputeDomainKey(key)); }
   void QueueComputeDomain(const std::string& uid);
+  void QueueNodesExempting(const std::string& uid);
   void QueueDomainsOf(const api::ImexNode& node);
+  void QueueThoseWhoLeft(const api::ImexDomain& before, const api::ImexDomain& after);
   void QueueClaimsPlace(const ChannelClaim& claim);
   void NodeChanged(const api::ImexNode& node);
   void DomainChanged(const api::ImexDomain& domain);
@@ -78,6 +84,8 @@ class World {
   domain::Clique CliqueNamed(const std::string& name) const;
   std::string CliqueNameOf(const api::ImexNode& node) const;
   std::string NameOfLocked(const std::string& uid) const;
+  bool GateOpen(const std::string& compute_domain_uid) const;
+  std::vector<const ChannelClaim*> ClaimsOf(const api::ComputeDomain& cd) const;
   void Learn(domain::KnownDomains& known, const std::string& uid) const;
   TemplateView ViewTemplate(const api::ComputeDomain& cd) const;
   std::vector<const ChannelClaim*> ClaimsOn(const std::string& node) const;
@@ -95,6 +103,7 @@ class World {
   std::map<std::string, Keys> claims_by_domain_;         // ComputeDomain UID; claims in use
   std::map<std::string, Keys> claims_by_node_;           // claims in use
   std::map<std::string, Progress> progress_;             // by claim UID; claims in use
+  std::map<std::string, std::set<std::string>> orders_;  // claims to be let go, by ComputeDomain UID
 };
 
 }  // namespace cd::controller

@@ -12,7 +12,7 @@ using api::ImexNode;
 namespace {
 
 domain::Demand DemandOf(const ChannelClaim& claim) {
-  return {claim.node, claim.meta.ns, claim.meta.name, *claim.config};
+  return {claim.node, claim.meta.ns, claim.meta.name, *claim.config, claim.meta.uid};
 }
 
 bool Concerns(const domain::Clique& clique, const ImexNode& node) {
@@ -67,7 +67,41 @@ void World::Learn(domain::KnownDomains& known, const std::string& uid) const {
   if (key == key_by_uid_.end()) return;
   const auto cd = compute_domains_.Get(key->second);
   // The name may have a new bearer already.
-  if (cd && cd->meta.uid == uid) known.cached[uid] = domain::ViewOf(*cd);
+  if (!cd || cd->meta.uid != uid) return;
+  known.cached[uid] = domain::ViewOf(*cd);
+  if (!cd->gating || known.gates.contains(uid)) return;
+  const auto orders = orders_.find(uid);
+  known.gates[uid] = {GateOpen(uid), orders == orders_.end() ? std::set<std::string>() : orders->second};
+}
+
+// In use, and of its own namespace: a claim of another one never makes its node one of this ComputeDomain.
+std::vector<const ChannelClaim*> World::ClaimsOf(const ComputeDomain& cd) const {
+  std::vector<const ChannelClaim*> out;
+  const auto claims = claims_by_domain_.find(cd.meta.uid);
+  if (claims == claims_by_domain_.end()) return out;
+  for (const api::ObjectKey& key : claims->second) {
+    if (key.ns == cd.meta.ns) out.push_back(claims_.Get(key).get());
+  }
+  return out;
+}
+
+bool World::GateOpen(const std::string& uid) const {
+  const auto key = key_by_uid_.find(uid);
+  const auto cd = key == key_by_uid_.end() ? nullptr : compute_domains_.Get(key->second);
+  if (!cd) return false;
+  const auto claims = ClaimsOf(*cd);
+  const auto lets_go = [&](const auto& lease) {
+    return std::any_of(claims.begin(), claims.end(), [&](const ChannelClaim* claim) { return lease.Releases(claim->meta.uid); });
+  };
+  for (const auto& [name, domain] : domains_.objects()) {
+    const api::ChannelLease* lease = api::FindLease(*domain, uid);
+    if (lease != nullptr && lease->state == api::LeaseState::kActive && lets_go(*lease)) return true;
+  }
+  return std::any_of(claims.begin(), claims.end(), [&](const ChannelClaim* claim) {
+    const auto node = nodes_.Get({"", claim->node});
+    const api::Exemption* exemption = node ? domain::FindExemption(*node, uid) : nullptr;
+    return exemption != nullptr && exemption->Releases(claim->meta.uid);
+  });
 }
 
 DomainSnapshot World::SnapshotDomain(const std::string& name) const {
@@ -95,6 +129,7 @@ std::optional<NodeSnapshot> World::SnapshotNode(const std::string& name) const {
   if (!out.node) return std::nullopt;
   const std::string clique = CliqueNameOf(*out.node);
   if (!clique.empty()) out.clique = CliqueNamed(clique);
+  for (const api::Exemption& exemption : out.node->exemptions) Learn(out.known, exemption.compute_domain.uid);
   for (const ChannelClaim* claim : ClaimsOn(name)) {
     Learn(out.known, claim->config->domain_id);
     const Progress& progress = progress_.at(claim->meta.uid);
@@ -102,6 +137,15 @@ std::optional<NodeSnapshot> World::SnapshotNode(const std::string& name) const {
                           clock_.Now() - progress.first_in_use});
   }
   return out;
+}
+
+bool World::MayBeIn(const std::string& node, const std::string& clique_id) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = nodes_.Get({"", node});
+  if (!known || !known->reported) return true;
+  const std::string name = CliqueNameOf(*known);
+  const auto domain = domains_.Get({"", name});
+  return (domain ? domain->clique_id : name) == clique_id;
 }
 
 TemplateView World::ViewTemplate(const ComputeDomain& cd) const {
@@ -124,12 +168,13 @@ std::optional<ComputeDomainSnapshot> World::SnapshotComputeDomain(const api::Obj
   const std::string& uid = out.cd->meta.uid;
   out.claim_template = ViewTemplate(*out.cd);
   std::set<std::string> nodes;
-  if (const auto claims = claims_by_domain_.find(uid); claims != claims_by_domain_.end()) {
-    for (const api::ObjectKey& claim : claims->second) {
-      // A claim of another namespace never makes its node one of this ComputeDomain.
-      if (claim.ns == key.ns) nodes.insert(claims_.Get(claim)->node);
-    }
+  for (const ChannelClaim* claim : ClaimsOf(*out.cd)) {
+    nodes.insert(claim->node);
+    if (!out.cd->gating) continue;
+    const Progress& progress = progress_.at(claim->meta.uid);
+    out.gate.claims.push_back({claim->meta.uid, claim->pods, clock_.Now() - progress.first_in_use, progress.old});
   }
+  out.gate.open = out.cd->gating && GateOpen(uid);
   out.nodes.assign(nodes.begin(), nodes.end());
   std::set<std::string> cliques;
   for (const std::string& name : out.nodes) {

@@ -14,18 +14,8 @@ std::optional<std::string> WhyNotAccepted(const ComputeDomain& cd) {
   if (cd.allocation_mode == api::AllocationMode::kAll) {
     refuse("spec.channel.allocationMode: All is not served by this version of the driver; use Single" + again);
   }
-  if (cd.partition_policy == api::PartitionPolicy::kSingle) {
-    refuse("spec.partitionPolicy: Single is not served by this version of the driver; use Any" + again);
-  }
-  if (cd.fabric_policy == api::FabricPolicy::kOptional) {
-    refuse("spec.fabricPolicy: Optional is not served by this version of the driver; use Required" + again);
-  }
   if (cd.imex) {
     refuse("spec.imex: not served by this version of the driver; leave it out" + again);
-  }
-  if (cd.gating) {
-    refuse(
-        "spec.gating: not served by this version of the driver; remove it, pods then start as soon as their own node is ready.");
   }
   if (why.empty()) return std::nullopt;
   return why;

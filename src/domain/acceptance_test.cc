@@ -37,24 +37,19 @@ TEST_P(RefusedTest, names_field_value_and_remedy) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, RefusedTest,
-    ::testing::Values(
-        RefusedCase{"isolation", [](auto& cd) { cd.isolation_mode = api::IsolationMode::kDomain; }, "spec.isolationMode",
-                    "Domain", "use Channel"},
-        RefusedCase{"allocation", [](auto& cd) { cd.allocation_mode = api::AllocationMode::kAll; }, "spec.channel.allocationMode",
-                    "All", "use Single"},
-        RefusedCase{"partition", [](auto& cd) { cd.partition_policy = api::PartitionPolicy::kSingle; }, "spec.partitionPolicy",
-                    "Single", "use Any"},
-        RefusedCase{"fabric", [](auto& cd) { cd.fabric_policy = api::FabricPolicy::kOptional; }, "spec.fabricPolicy", "Optional",
-                    "use Required"},
-        RefusedCase{"gating", [](auto& cd) { cd.gating = api::Gating{}; }, "spec.gating", "not served", "remove it"},
-        RefusedCase{"imex", [](auto& cd) { cd.imex = api::ImexConfig{}; }, "spec.imex", "not served", "leave it out"}),
+    ::testing::Values(RefusedCase{"isolation", [](auto& cd) { cd.isolation_mode = api::IsolationMode::kDomain; },
+                                  "spec.isolationMode", "Domain", "use Channel"},
+                      RefusedCase{"allocation", [](auto& cd) { cd.allocation_mode = api::AllocationMode::kAll; },
+                                  "spec.channel.allocationMode", "All", "use Single"},
+                      RefusedCase{"imex", [](auto& cd) { cd.imex = api::ImexConfig{}; }, "spec.imex", "not served",
+                                  "leave it out"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(AcceptanceTest, all_refused_fields_are_named_at_once) {
   api::ComputeDomain cd = testing::Red();
   cd.isolation_mode = api::IsolationMode::kDomain;
-  cd.gating = api::Gating{};
-  EXPECT_THAT(WhyNotAccepted(cd).value_or(""), AllOf(HasSubstr("isolationMode"), HasSubstr("gating")));
+  cd.imex = api::ImexConfig{};
+  EXPECT_THAT(WhyNotAccepted(cd).value_or(""), AllOf(HasSubstr("isolationMode"), HasSubstr("imex")));
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "src/domain/exemptions.h"
+#include "src/domain/partition.h"
+
 namespace cd::domain {
 
 using api::ChannelLease;
@@ -17,9 +20,12 @@ using api::PartitionStatus;
 
 namespace {
 
+constexpr char kNotConnected[] = "not every node is connected with every other one yet";
+
 struct Member {
   MemberStatus status;
   const ImexNode* report = nullptr;
+  bool without_fabric = false;
   std::string why_not_ready;  // empty when ready
 };
 
@@ -51,6 +57,10 @@ Member Describe(const StatusInput& input, const std::string& name) {
   member.status.node = name;
   if (domain != nullptr) member.status.clique_id = domain->clique_id;
   if (member.report != nullptr) member.status.address = member.report->status.daemon.address;
+  if (domain == nullptr && member.report != nullptr && FindExemption(*member.report, input.cd.meta.uid) != nullptr) {
+    member.without_fabric = member.status.ready = true;
+    return member;
+  }
   if (const api::DomainMember* slot = domain == nullptr ? nullptr : FindMember(*domain, name)) member.status.index = slot->index;
   member.why_not_ready = WhyNotReady(input.cd.meta.uid, name, member.report, domain);
   member.status.ready = member.why_not_ready.empty();
@@ -61,7 +71,7 @@ Member Describe(const StatusInput& input, const std::string& name) {
 bool AllConnected(const std::vector<Member>& members) {
   for (const Member& a : members) {
     for (const Member& b : members) {
-      if (a.status.node == b.status.node || a.status.clique_id != b.status.clique_id) continue;
+      if (a.without_fabric || a.status.node == b.status.node || a.status.clique_id != b.status.clique_id) continue;
       const auto& connected = a.report->status.daemon.connected;
       if (std::find(connected.begin(), connected.end(), b.status.index) == connected.end()) return false;
     }
@@ -85,10 +95,50 @@ std::vector<PartitionStatus> Partitions(const StatusInput& input, const std::vec
   return out;
 }
 
+std::string PartitionOf(const StatusInput& input, const std::vector<Member>& members) {
+  if (input.cd.partition_policy == api::PartitionPolicy::kAny) return "";
+  std::map<std::string, int> nodes;
+  for (const Member& member : members) {
+    if (!member.status.clique_id.empty()) {
+      ++nodes[member.status.clique_id];
+    } else if (!member.without_fabric && !input.cd.status.partition.empty()) {
+      return input.cd.status.partition;  // a node of which nothing is known may be there
+    }
+  }
+  std::set<std::string> leased;
+  for (const auto& [name, domain] : input.domains) {
+    const ChannelLease* lease = FindLease(*domain, input.cd.meta.uid);
+    if (lease != nullptr && lease->state == LeaseState::kActive) leased.insert(domain->clique_id);
+  }
+  return ChoosePartition(input.cd.status.partition, nodes, leased);
+}
+
 Condition Accepted(const StatusInput& input) {
   if (input.not_accepted) return {"Accepted", "False", "NotServed", *input.not_accepted, 0, ""};
   if (input.template_conflict) return {"Accepted", "False", "TemplateNameTaken", *input.template_conflict, 0, ""};
   return {"Accepted", "True", "Accepted", "pods join by the ResourceClaimTemplate " + input.cd.claim_template_name, 0, ""};
+}
+
+std::string NamesOfNodesWithoutFabric(const std::vector<Member>& members) {
+  constexpr std::size_t kMostNamed = 3;
+  std::size_t count = 0;
+  std::string names;
+  for (const Member& member : members) {
+    if (member.without_fabric && ++count <= kMostNamed) names += (names.empty() ? "" : ", ") + member.status.node;
+  }
+  return count > kMostNamed ? names + " and " + std::to_string(count - kMostNamed) + " more" : names;
+}
+
+Condition AllReady(const std::vector<Member>& members) {
+  const std::string names = NamesOfNodesWithoutFabric(members);
+  if (names.empty()) return {"Ready", "True", "AllNodesReady", "every node of the ComputeDomain is ready", 0, ""};
+  return {
+      "Ready",
+      "True",
+      "SomeNodesWithoutFabric",
+      "every node of the ComputeDomain is ready, but nodes without multi-node NVLink run their pods without a channel: " + names,
+      0,
+      ""};
 }
 
 Condition Ready(const std::vector<Member>& members, bool accepted) {
@@ -102,15 +152,14 @@ Condition Ready(const std::vector<Member>& members, bool accepted) {
     if (++waiting <= kMostNamed)
       named += (named.empty() ? "" : "; ") + ("node " + member.status.node + ": " + member.why_not_ready);
   }
-  if (waiting == 0) return {"Ready", "True", "AllNodesReady", "every node of the ComputeDomain is ready", 0, ""};
+  if (waiting == 0) return AllReady(members);
   if (waiting > kMostNamed) named += "; and " + std::to_string(waiting - kMostNamed) + " more";
   return {"Ready", "False", "NodesNotReady", named, 0, ""};
 }
 
 Condition Formed(const std::vector<Member>& members, bool ready) {
   if (!ready) return {"Formed", "False", "NotReady", "see condition Ready", 0, ""};
-  if (!AllConnected(members))
-    return {"Formed", "False", "NodesNotConnected", "not every node is connected with every other one yet", 0, ""};
+  if (!AllConnected(members)) return {"Formed", "False", "NodesNotConnected", kNotConnected, 0, ""};
   return {"Formed", "True", "AllNodesConnected", "every node is connected with every other one of its clique", 0, ""};
 }
 
@@ -157,6 +206,14 @@ bool ServesNow(const ImexDomain& domain, const ImexNode& node) {
          daemon.state == DaemonState::kReady && daemon.domain_uid == domain.meta.uid && daemon.index == member->index;
 }
 
+Formation FormationOf(const StatusInput& input) {
+  std::vector<Member> members;
+  for (const std::string& node : input.nodes) members.push_back(Describe(input, node));
+  const Condition ready = Ready(members, true);
+  if (ready.status != "True") return {members.size(), ready.message};
+  return {members.size(), AllConnected(members) ? "" : kNotConnected};
+}
+
 ComputeDomainStatus Summarize(const StatusInput& input) {
   std::vector<Member> members;
   for (const std::string& node : input.nodes) members.push_back(Describe(input, node));
@@ -165,13 +222,17 @@ ComputeDomainStatus Summarize(const StatusInput& input) {
   status.total_nodes = static_cast<int>(members.size());
   status.ready_nodes =
       static_cast<int>(std::count_if(members.begin(), members.end(), [](const Member& m) { return m.status.ready; }));
+  status.nodes_without_fabric =
+      static_cast<int>(std::count_if(members.begin(), members.end(), [](const Member& m) { return m.without_fabric; }));
+  status.partition = PartitionOf(input, members);
   status.partitions = Partitions(input, members);
   for (const Member& member : members) {
     if (status.members.size() < static_cast<std::size_t>(api::kMaxStatusMembers)) status.members.push_back(member.status);
   }
   const Condition accepted = Accepted(input);
   const Condition ready = Ready(members, accepted.status == "True");
-  status.conditions = {accepted, ready, Formed(members, ready.status == "True"), Degraded(members, input.cd.meta.uid)};
+  const Condition formed = input.formed ? *input.formed : Formed(members, ready.status == "True");
+  status.conditions = {accepted, ready, formed, Degraded(members, input.cd.meta.uid)};
   for (Condition& condition : status.conditions) Stamp(condition, input.cd, input.now);
   return status;
 }
@@ -181,7 +242,7 @@ Urgency UrgencyOf(const ComputeDomainStatus& written, const ComputeDomainStatus&
   const Condition* before = Find(written, "Accepted");
   const Condition* after = Find(wanted, "Accepted");
   if (before == nullptr || after == nullptr || before->status != after->status || before->message != after->message ||
-      written.observed_generation != wanted.observed_generation) {
+      written.observed_generation != wanted.observed_generation || written.partition != wanted.partition) {
     return Urgency::kAtOnce;
   }
   return wanted.total_nodes < written.total_nodes ? Urgency::kLater : Urgency::kSoon;

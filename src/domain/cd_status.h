@@ -23,7 +23,15 @@ struct StatusInput {
   Nodes reports;                                 // their IMEXNodes, as far as they exist
   std::map<std::string, DomainPtr> domains;      // by name: those that lease to it and those its nodes are in
   std::string now;                               // RFC 3339, for lastTransitionTime
+  std::optional<api::Condition> formed = std::nullopt;  // gating: what the gate says, see DecideGate
 };
+
+// How far the nodes of a ComputeDomain are.
+struct Formation {
+  std::size_t nodes = 0;
+  std::string missing;  // for all to be ready and connected; empty: nothing
+};
+Formation FormationOf(const StatusInput& input);
 
 // Times of conditions whose status did not change are kept from cd.status.
 api::ComputeDomainStatus Summarize(const StatusInput& input);
@@ -31,7 +39,7 @@ api::ComputeDomainStatus Summarize(const StatusInput& input);
 // How long a status may wait before it is written, so that what changes together is written together.
 enum class Urgency {
   kNothing,  // nothing differs
-  kAtOnce,   // acceptance: the user looks at it right after creation
+  kAtOnce,   // acceptance: the user looks at it right after creation; the partition: pods wait for it
   kSoon,     // more nodes, more ready: others follow within moments
   kLater,    // fewer nodes: pods end one after the other
 };

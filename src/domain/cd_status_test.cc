@@ -58,6 +58,30 @@ TEST(StatusTest, all_nodes_ready_and_connected) {
   EXPECT_EQ(Find(status, "Degraded").status, "False");
 }
 
+TEST(StatusTest, nodes_without_fabric_are_ready_and_named) {
+  World world;
+  world.b = WithoutFabric("b");
+  world.b.exemptions = {{{"team", "red", kRed}}};
+  world.domain.members = {Member(0, "a")};
+  const auto status = world.Status();
+  EXPECT_EQ(status.total_nodes, 2);
+  EXPECT_EQ(status.ready_nodes, 2);
+  EXPECT_EQ(status.nodes_without_fabric, 1);
+  EXPECT_EQ(status.partitions, (std::vector<api::PartitionStatus>{{kClique, kClique, 5, 1, 1}}));
+  const auto ready = Find(status, "Ready");
+  EXPECT_EQ(ready.status, "True");
+  EXPECT_EQ(ready.reason, "SomeNodesWithoutFabric");
+  EXPECT_THAT(ready.message, AllOf(HasSubstr("without a channel"), HasSubstr("b")));
+  EXPECT_EQ(Find(status, "Formed").status, "True") << "a node without channel has nothing to be connected with";
+}
+
+TEST(StatusTest, node_without_fabric_that_is_not_exempt_is_not_ready) {
+  World world;
+  world.b = WithoutFabric("b");
+  world.domain.members = {Member(0, "a")};
+  EXPECT_EQ(Find(world.Status(), "Ready").status, "False");
+}
+
 TEST(StatusTest, every_condition_has_reason_generation_and_time) {
   for (const auto& condition : World().Status().conditions) {
     EXPECT_FALSE(condition.reason.empty()) << condition.type;

@@ -5,6 +5,7 @@
 
 #include "src/base/text.h"
 #include "src/domain/acceptance.h"
+#include "src/domain/gating.h"
 
 namespace cd::domain {
 
@@ -44,7 +45,14 @@ Refusal RefuseMode(const Demand& demand, const ComputeDomainView& view) {
 }  // namespace
 
 ComputeDomainView ViewOf(const api::ComputeDomain& cd) {
-  return {cd.meta.Ref(), cd.meta.deleting, cd.allocation_mode, WhyNotAccepted(cd)};
+  ComputeDomainView view{cd.meta.Ref(),       cd.meta.deleting,    cd.allocation_mode, cd.fabric_policy,
+                         cd.partition_policy, cd.status.partition, WhyNotAccepted(cd)};
+  view.gated = cd.gating.has_value();
+  for (const api::Condition& condition : cd.status.conditions) {
+    const bool of_this_spec = condition.observed_generation == cd.meta.generation;
+    if (view.gated && of_this_spec && condition.reason == kGateTimedOut) view.gate_refusal = condition.message;
+  }
+  return view;
 }
 
 Judgement Judge(const Demand& demand, const KnownDomains& known) {
@@ -75,6 +83,18 @@ Refusal RefuseNoChannel(const Demand& demand, const std::string& clique) {
       "all channels of clique " + clique + " are leased to ComputeDomains; delete ComputeDomains that are no longer needed");
 }
 
+Refusal RefuseOtherPartition(const Demand& demand, const ComputeDomainView& view, const std::string& clique) {
+  return Make(demand, "OtherPartition",
+              "ComputeDomain " + view.ref.name + " has spec.partitionPolicy Single and its pods run in NVLink partition " +
+                  view.partition + ", but node " + demand.node + " is in partition " + clique +
+                  "; delete this pod and have it scheduled there (node label nvidia.com/gpu.clique), or use a ComputeDomain with "
+                  "partitionPolicy Any");
+}
+
+Refusal RefuseTimedOut(const Demand& demand, const ComputeDomainView& view) {
+  return Make(demand, "GateTimedOut", "ComputeDomain " + view.ref.name + ": " + view.gate_refusal);
+}
+
 Refusal RefuseNoSlot(const Demand& demand, const std::string& clique, int node_slots) {
   return Make(demand, "NoFreeSlot",
               "node " + demand.node + " has no slot in the IMEX domain of clique " + clique + ": all " +
@@ -95,16 +115,31 @@ Refusal RefuseForeignChannels(const Demand& demand, const api::ImexNode& node) {
                   "); it is admitted when they are gone: delete their pods or reboot the node");
 }
 
-std::optional<Refusal> RefuseForNode(const Demand& demand, const api::ImexNode& node) {
+namespace {
+
+std::optional<Refusal> RefuseWithoutFabric(const Demand& demand, const api::ImexNode& node, api::FabricPolicy policy,
+                                           const std::string& why) {
+  if (policy == api::FabricPolicy::kRequired) {
+    return Make(demand, "NoFabric",
+                "node " + demand.node + " has no GPU on a multi-node NVLink fabric" + why +
+                    "; use the ResourceClaimTemplate that the ComputeDomain names, it selects nodes that have one");
+  }
+  if (api::NoFabric(node.status)) return std::nullopt;
+  return Make(demand, "FabricUnknown",
+              "whether node " + demand.node + " has multi-node NVLink is not known" + why +
+                  ", so the pod is not started without a channel; repair the NVIDIA driver or drain the node");
+}
+
+}  // namespace
+
+std::optional<Refusal> RefuseForNode(const Demand& demand, const api::ImexNode& node, api::FabricPolicy policy) {
   if (!node.reported) return std::nullopt;
   const std::string why = node.status.fabric_message.empty() ? "" : " (" + node.status.fabric_message + ")";
   switch (node.status.fabric) {
     case FabricState::kReady:
       return std::nullopt;
     case FabricState::kNone:
-      return Make(demand, "NoFabric",
-                  "node " + demand.node + " has no GPU on a multi-node NVLink fabric" + why +
-                      "; use the ResourceClaimTemplate that the ComputeDomain names, it selects nodes that have one");
+      return RefuseWithoutFabric(demand, node, policy, why);
     case FabricState::kForming:
       return Make(demand, "FabricForming", "node " + demand.node + " is registering with the NVLink fabric" + why + "; wait");
     case FabricState::kDegraded:

@@ -19,6 +19,7 @@ struct Demand {
   std::string ns;     // of the claim
   std::string claim;  // name
   api::ChannelConfig config;
+  std::string claim_uid = {};
 };
 
 // A ComputeDomain as far as a claim is concerned.
@@ -26,7 +27,18 @@ struct ComputeDomainView {
   api::ObjectRef ref;
   bool deleting = false;
   api::AllocationMode allocation_mode = api::AllocationMode::kSingle;
-  std::optional<std::string> not_accepted;  // why, see WhyNotAccepted
+  api::FabricPolicy fabric_policy = api::FabricPolicy::kRequired;
+  api::PartitionPolicy partition_policy = api::PartitionPolicy::kAny;
+  std::string partition;                                   // Single: where its pods run, see ComputeDomainStatus
+  std::optional<std::string> not_accepted = std::nullopt;  // why, see WhyNotAccepted
+  bool gated = false;                                      // its pods are held until it has formed
+  std::string gate_refusal = {};                           // why they will not be let go any more; empty: they may be
+};
+
+// What is known of the gang that waits for, or has passed, a ComputeDomain's gate. See gating.h.
+struct GateView {
+  bool open = false;              // a claim in use is released
+  std::set<std::string> release;  // UIDs of claims that are to be released now
 };
 
 ComputeDomainView ViewOf(const api::ComputeDomain& cd);
@@ -39,6 +51,7 @@ struct KnownDomains {
   std::map<std::string, ComputeDomainView> cached;  // by UID
   std::map<std::string, Liveness> verified;         // by UID
   std::set<std::string> deleted;
+  std::map<std::string, GateView> gates;  // by UID, of gated ones
 };
 
 enum class Verdict {
@@ -57,9 +70,13 @@ Judgement Judge(const Demand& demand, const KnownDomains& known);
 
 // Why a node gives this ComputeDomain no channel although the claim is in order.
 api::Refusal RefuseNoChannel(const Demand& demand, const std::string& clique);
+// partitionPolicy Single, and its pods run in another clique.
+api::Refusal RefuseOtherPartition(const Demand& demand, const ComputeDomainView& view, const std::string& clique);
 api::Refusal RefuseNoSlot(const Demand& demand, const std::string& clique, int node_slots);
-// nullopt: nothing about the node stands in the way.
-std::optional<api::Refusal> RefuseForNode(const Demand& demand, const api::ImexNode& node);
+// Gating with onTimeout Fail has run out.
+api::Refusal RefuseTimedOut(const Demand& demand, const ComputeDomainView& view);
+// nullopt: nothing about the node stands in the way of a ComputeDomain of that policy.
+std::optional<api::Refusal> RefuseForNode(const Demand& demand, const api::ImexNode& node, api::FabricPolicy policy);
 api::Refusal RefuseForeignChannels(const Demand& demand, const api::ImexNode& node);
 
 // Sorted, one for each (node, ComputeDomain), at most as many as the CRDs admit.

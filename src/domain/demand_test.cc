@@ -14,6 +14,8 @@ using namespace testing;  // NOLINT
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
+constexpr auto kRequired = api::FabricPolicy::kRequired;
+
 Demand Wish(const std::string& uid, api::AllocationMode mode = api::AllocationMode::kSingle) {
   return {"a", "team", "claim", {uid, mode}};
 }
@@ -90,7 +92,7 @@ TEST_P(NodeRefusalTest, says_what_is_wrong_with_the_node) {
   api::ImexNode node = Node("a");
   node.status.fabric = GetParam().fabric;
   node.status.fabric_message = "GPU 0 says so";
-  const auto refusal = RefuseForNode(Wish(kRed), node);
+  const auto refusal = RefuseForNode(Wish(kRed), node, kRequired);
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->reason, GetParam().reason);
   EXPECT_THAT(refusal->message, AllOf(HasSubstr("node a"), HasSubstr("GPU 0 says so")));
@@ -110,7 +112,7 @@ TEST(NodeRefusalTest, long_message_of_a_node_is_cut_between_characters) {
     node.status.fabric = api::FabricState::kDegraded;
     node.status.fabric_message = start;
     for (int i = 0; i < 1'200; ++i) node.status.fabric_message += "é";
-    const auto refusal = RefuseForNode(Wish(kRed), node);
+    const auto refusal = RefuseForNode(Wish(kRed), node, kRequired);
     ASSERT_TRUE(refusal);
     EXPECT_LE(refusal->message.size(), 2'000U);
     EXPECT_TRUE(refusal->message.ends_with("é"));
@@ -118,10 +120,24 @@ TEST(NodeRefusalTest, long_message_of_a_node_is_cut_between_characters) {
 }
 
 TEST(NodeRefusalTest, healthy_or_silent_node_is_not_refused) {
-  EXPECT_EQ(RefuseForNode(Wish(kRed), Node("a")), std::nullopt);
+  EXPECT_EQ(RefuseForNode(Wish(kRed), Node("a"), kRequired), std::nullopt);
   api::ImexNode silent;
   silent.meta.name = "a";
-  EXPECT_EQ(RefuseForNode(Wish(kRed), silent), std::nullopt);
+  EXPECT_EQ(RefuseForNode(Wish(kRed), silent, kRequired), std::nullopt);
+}
+
+TEST(NodeRefusalTest, optional_fabric_is_content_with_none_but_not_with_silence) {
+  EXPECT_EQ(RefuseForNode(Wish(kRed), WithoutFabric("a"), api::FabricPolicy::kOptional), std::nullopt);
+  api::ImexNode silent = WithoutFabric("a");
+  silent.status.driver_version.clear();
+  silent.status.fabric_message = "no NVIDIA driver";
+  const auto refusal = RefuseForNode(Wish(kRed), silent, api::FabricPolicy::kOptional);
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->reason, "FabricUnknown");
+  EXPECT_THAT(refusal->message, AllOf(HasSubstr("node a"), HasSubstr("no NVIDIA driver"), HasSubstr("repair")));
+  api::ImexNode sick = Node("a");
+  sick.status.fabric = api::FabricState::kDegraded;
+  EXPECT_EQ(RefuseForNode(Wish(kRed), sick, api::FabricPolicy::kOptional)->reason, "FabricDegraded");
 }
 
 TEST(TidyTest, one_refusal_for_each_node_and_domain) {

@@ -71,6 +71,18 @@ bool Drain(ImexDomain& domain, const std::string& compute_domain_uid) {
   return changed;
 }
 
+bool Revive(ImexDomain& domain, const std::string& compute_domain_uid) {
+  ChannelLease* draining = nullptr;
+  for (ChannelLease& lease : domain.channels) {
+    if (lease.compute_domain.uid != compute_domain_uid) continue;
+    if (lease.state == LeaseState::kActive) return false;
+    if (draining == nullptr) draining = &lease;
+  }
+  if (draining == nullptr) return false;
+  draining->state = LeaseState::kActive;
+  return true;
+}
+
 std::vector<int> FreeableChannels(const Clique& clique, const Nodes& looked) {
   std::vector<int> out;
   for (const ChannelLease& lease : clique.domain->channels) {

@@ -22,6 +22,11 @@ void Grant(api::ImexDomain& domain, const api::ObjectRef& owner, int channel);
 // Active → Draining; true when it changed something.
 bool Drain(api::ImexDomain& domain, const std::string& compute_domain_uid);
 
+// Draining → Active for an owner that lives, and came back before its number was free. The number never changed hands, so nobody
+// who holds it is wronged; a freeing update decided from the Draining version is refused. False: it has no lease, or an Active
+// one.
+bool Revive(api::ImexDomain& domain, const std::string& compute_domain_uid);
+
 // True when a Draining lease seems free by clique.nodes, so that a quorum list is worth its price.
 bool WorthLooking(const Clique& clique);
 // Draining channels that no node of the quorum list may hold. `looked` must have been read after the version of clique.domain was

@@ -30,7 +30,17 @@ inline api::ImexNode Node(const std::string& name) {
   return node;
 }
 
-// The same as a member of the domain, its daemon READY.
+// A node whose driver answers and says that it has no fabric.
+inline api::ImexNode WithoutFabric(const std::string& name) {
+  api::ImexNode node = Node(name);
+  node.status.fabric = api::FabricState::kNone;
+  node.status.clique_ids.clear();
+  node.status.driver_version = "580.1";
+  node.status.daemon = {};
+  return node;
+}
+
+// A node as a member of the domain, its daemon READY.
 inline api::ImexNode Assigned(const std::string& name, int index) {
   api::ImexNode node = Node(name);
   node.domain = api::DomainAssignment{kClique, kDomainUid, index};

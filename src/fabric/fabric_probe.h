@@ -46,7 +46,13 @@ struct FabricView {
   std::vector<std::string> clique_ids;
   std::string message;  // why the node offers nothing; empty when kReady
   std::string driver_version;
+  // The driver answers and knows of no fabric; see api::NoFabric.
+  bool NoFabric() const { return state == api::FabricState::kNone && !driver_version.empty(); }
   bool operator==(const FabricView&) const = default;
+
+  // New pods come to healthy nodes only, or to those that surely have no fabric: a pod on a sick or half-formed node could
+  // neither get its channel nor be told that there is none.
+  bool OffersChannel() const { return state == api::FabricState::kReady || NoFabric(); }
 };
 
 // Pure. Two cliques in one node decide first (kMixed); then a GPU still registering (kForming); then one that registered but is

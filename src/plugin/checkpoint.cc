@@ -10,10 +10,14 @@ namespace {
 // Enough for every Prepare that can be in flight (the kubelet allows 45 s) while pods come and go.
 constexpr std::size_t kRememberedUnprepares = 256;
 
+bool HoldsChannel(const ClaimEntry& entry) {
+  return entry.grant && !entry.grant->WithoutChannel();
+}
+
 std::set<api::NodeChannel> HeldSet(const Checkpoint& checkpoint) {
   std::set<api::NodeChannel> held;
   for (const auto& [uid, entry] : checkpoint.claims) {
-    if (entry.grant) held.insert(entry.grant->Reported());
+    if (HoldsChannel(entry)) held.insert(entry.grant->Reported());
   }
   for (const auto& [uid, grant] : checkpoint.lingering) held.insert(grant.Reported());
   return held;
@@ -80,7 +84,7 @@ Result<BeginOutcome> Begin(Checkpoint& checkpoint, const ClaimEntry& entry, std:
   if (unprepared != checkpoint.unprepared.end() && unprepared->second > sequence) {
     return Fail(ErrorCode::kCancelled, "the claim was unprepared while this Prepare was under way");
   }
-  if (!entry.grant) {  // the daemon's claim holds no channel, so nothing is announced
+  if (!HoldsChannel(entry)) {  // nothing is announced
     checkpoint.claims[uid] = entry;
     checkpoint.claims[uid].phase = ClaimPhase::kCompleted;
     return BeginOutcome::kCompleted;
@@ -128,7 +132,8 @@ void Unprepare(Checkpoint& checkpoint, const std::string& claim_uid) {
   if (it == checkpoint.claims.end()) return;
   Releasing(checkpoint, [&] {
     // A started Prepare gave nothing away: no process can hold what no CDI file ever named.
-    if (it->second.grant && it->second.phase == ClaimPhase::kCompleted) checkpoint.lingering[claim_uid] = *it->second.grant;
+    if (HoldsChannel(it->second) && it->second.phase == ClaimPhase::kCompleted)
+      checkpoint.lingering[claim_uid] = *it->second.grant;
     checkpoint.claims.erase(it);
   });
 }

@@ -28,7 +28,8 @@ struct ClaimDevice {
   bool operator==(const ClaimDevice&) const = default;
 };
 
-// The channel of a ComputeDomain in one IMEX domain.
+// The channel of a ComputeDomain in one IMEX domain; or, on a node without fabric, leave to run without one: then all but
+// compute_domain is empty and 0.
 struct Grant {
   std::string domain;  // name of the IMEXDomain
   std::string domain_uid;
@@ -36,6 +37,7 @@ struct Grant {
   int channel = 0;
   api::ObjectRef compute_domain;
 
+  bool WithoutChannel() const { return domain.empty(); }
   api::NodeChannel Reported() const { return {domain_uid, channel, compute_domain.uid}; }
   bool operator==(const Grant&) const = default;
 };

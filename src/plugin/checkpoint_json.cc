@@ -61,7 +61,11 @@ Status CheckChannel(const std::string& field, int channel) {
 
 Status CheckParts(JsonReader& reader, const ClaimEntry& entry) {
   if (auto uid = CheckUid(reader.PathOf("claim.uid"), entry.claim.uid); !uid) return uid;
-  return entry.grant ? CheckChannel(reader.PathOf("grant.channel"), entry.grant->channel) : Status{};
+  if (!entry.grant) return {};
+  const Grant& grant = *entry.grant;
+  if (!grant.WithoutChannel()) return CheckChannel(reader.PathOf("grant.channel"), grant.channel);
+  if (grant.channel == 0 && !grant.compute_domain.uid.empty()) return {};
+  return Invalid(reader.PathOf("grant") + ": names no IMEX domain, or no ComputeDomain");
 }
 
 Status ReadClaim(JsonReader& item, Checkpoint& out) {

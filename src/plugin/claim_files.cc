@@ -29,6 +29,12 @@ json Spec(const std::string& claim_uid, json edits) {
   return {{"cdiVersion", kCdiVersion}, {"kind", kCdiKind}, {"devices", json::array({std::move(device)})}};
 }
 
+// In every container of a ComputeDomain, so that a workload need not guess from what is missing.
+json CommonEnvironment(const Grant& grant) {
+  return {"NVIDIA_COMPUTE_DOMAIN=" + ToString(grant.compute_domain), "NVIDIA_COMPUTE_DOMAIN_UID=" + grant.compute_domain.uid,
+          std::string("NVIDIA_COMPUTE_DOMAIN_FABRIC=") + (grant.WithoutChannel() ? "false" : "true")};
+}
+
 std::string Marker(const ClaimEntry& entry) {
   json out{{"version", kMarkerVersion}, {"claim", api::EncodeRef(entry.claim)}, {"devices", EncodeDevices(entry.devices)}};
   if (entry.grant) out["grant"] = EncodeGrant(*entry.grant);
@@ -47,22 +53,27 @@ std::string CdiDeviceId(const std::string& claim_uid) {
   return std::string(kCdiKind) + "=" + claim_uid;
 }
 
+json NoChannelCdiSpec(const ClaimEntry& entry, const fs::path& marker) {
+  const std::string name = entry.claim.uid + kJson;
+  return Spec(entry.claim.uid, {{"env", CommonEnvironment(*entry.grant)},
+                                {"mounts", json::array({ReadOnlyMount(marker, fs::path(kMarkerDirectory) / name)})}});
+}
+
 json ChannelCdiSpec(const ClaimEntry& entry, std::uint32_t channel_major, const fs::path& marker) {
   const Grant& grant = *entry.grant;
   const std::string name = entry.claim.uid + kJson;
-  return Spec(
-      entry.claim.uid,
-      {{"env",
-        {"NVIDIA_COMPUTE_DOMAIN=" + ToString(grant.compute_domain), "NVIDIA_COMPUTE_DOMAIN_UID=" + grant.compute_domain.uid,
-         "NVIDIA_COMPUTE_DOMAIN_CHANNEL=" + std::to_string(grant.channel), "NVIDIA_COMPUTE_DOMAIN_CLIQUE=" + grant.clique_id}},
-       {"deviceNodes",
-        {{{"path", fabric::ChannelDevicePath(grant.channel)},
-          {"type", "c"},
-          {"major", channel_major},
-          {"minor", grant.channel},
-          {"fileMode", 0666},
-          {"permissions", "rw"}}}},
-       {"mounts", json::array({ReadOnlyMount(marker, fs::path(kMarkerDirectory) / name)})}});
+  json environment = CommonEnvironment(grant);
+  environment.push_back("NVIDIA_COMPUTE_DOMAIN_CHANNEL=" + std::to_string(grant.channel));
+  environment.push_back("NVIDIA_COMPUTE_DOMAIN_CLIQUE=" + grant.clique_id);
+  return Spec(entry.claim.uid, {{"env", std::move(environment)},
+                                {"deviceNodes",
+                                 {{{"path", fabric::ChannelDevicePath(grant.channel)},
+                                   {"type", "c"},
+                                   {"major", channel_major},
+                                   {"minor", grant.channel},
+                                   {"fileMode", 0666},
+                                   {"permissions", "rw"}}}},
+                                {"mounts", json::array({ReadOnlyMount(marker, fs::path(kMarkerDirectory) / name)})}});
 }
 
 json DaemonCdiSpec(const ClaimEntry& entry, const DaemonMounts& mounts, const fabric::ImexCapability& capability) {
@@ -141,6 +152,10 @@ Status ClaimFiles::Write(const ClaimEntry& entry) const {
     if (auto written = ReplaceIfChanged(MarkerPath(uid), Marker(entry)); !written) return written;
     return ReplaceIfChanged(CdiPath(uid), *spec);
   }
+  if (entry.grant->WithoutChannel()) {
+    if (auto written = ReplaceIfChanged(MarkerPath(uid), Marker(entry)); !written) return written;
+    return ReplaceIfChanged(CdiPath(uid), NoChannelCdiSpec(entry, MarkerPath(uid)).dump(1));
+  }
   const auto major = fabric::ReadChannelMajor(paths_.proc_devices);
   if (!major) return Fail(ErrorCode::kFailedPrecondition, "IMEX channel device: " + major.error().message);
   // The marker first: a container that has the channel must have the marker.
@@ -166,7 +181,7 @@ Checkpoint ClaimFiles::Rebuild(std::vector<std::string>& unreadable) const {
     if (disk_.Exists(CdiPath(uid))) {
       entry->phase = ClaimPhase::kCompleted;
       out.claims[uid] = std::move(*entry);
-    } else if (entry->grant) {
+    } else if (entry->grant && !entry->grant->WithoutChannel()) {
       out.lingering[uid] = *entry->grant;
     }
   }

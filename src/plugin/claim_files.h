@@ -27,6 +27,9 @@ std::string CdiDeviceId(const std::string& claim_uid);
 // What a channel's containers get. Pure.
 nlohmann::json ChannelCdiSpec(const ClaimEntry& entry, std::uint32_t channel_major, const std::filesystem::path& marker);
 
+// The same on a node without fabric: the environment says so, and there is no device.
+nlohmann::json NoChannelCdiSpec(const ClaimEntry& entry, const std::filesystem::path& marker);
+
 // Host paths of what the daemon's container gets.
 struct DaemonMounts {
   std::filesystem::path desired_dir;

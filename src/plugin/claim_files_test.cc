@@ -59,7 +59,7 @@ void ExpectValidCdi(const nlohmann::json& spec) {
     EXPECT_THAT((std::vector<std::string>{"env", "deviceNodes", "mounts"}), Contains(key));
     EXPECT_TRUE(value.is_array());
   }
-  for (const auto& node : edits["deviceNodes"]) {
+  for (const auto& node : edits.value("deviceNodes", nlohmann::json::array())) {
     EXPECT_EQ(node["type"], "c");
     EXPECT_TRUE(node["major"].is_number_unsigned());
     EXPECT_TRUE(node["minor"].is_number());
@@ -74,6 +74,22 @@ void ExpectValidCdi(const nlohmann::json& spec) {
   if (edits.contains("env")) {
     for (const auto& variable : edits["env"]) EXPECT_NE(variable.get<std::string>().find('='), std::string::npos);
   }
+}
+
+TEST_F(ClaimFilesTest, without_fabric_the_environment_says_so_and_there_is_no_device) {
+  ClaimEntry entry = ChannelEntry(1);
+  entry.grant = Grant{"", "", "", 0, {"red-ns", "red", kRedUid}};
+  std::filesystem::remove(dir.path() / "devices");
+  ASSERT_TRUE(files.Write(entry)) << "needs no channel major";
+  ExpectValidCdi(Spec(1));
+  const auto edits = Spec(1)["devices"][0]["containerEdits"];
+  EXPECT_EQ(edits["env"], nlohmann::json({"NVIDIA_COMPUTE_DOMAIN=red-ns/red", std::string("NVIDIA_COMPUTE_DOMAIN_UID=") + kRedUid,
+                                          "NVIDIA_COMPUTE_DOMAIN_FABRIC=false"}));
+  EXPECT_FALSE(edits.contains("deviceNodes"));
+  std::vector<std::string> unreadable;
+  EXPECT_EQ(files.Rebuild(unreadable).claims.at(ClaimUid(1)).grant, entry.grant);
+  ASSERT_TRUE(files.RemoveCdiSpec(ClaimUid(1)));
+  EXPECT_TRUE(files.Rebuild(unreadable).lingering.empty()) << "nothing lingers that holds nothing";
 }
 
 TEST_F(ClaimFilesTest, channel_spec_gives_one_device_node_and_the_marker) {

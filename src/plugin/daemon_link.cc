@@ -17,7 +17,10 @@ constexpr Duration kRetry{1'000};
 // By the domain's name: a lost IMEXDomain comes back under the same name as another object, and its daemons are the same.
 bool HoldsChannel(const Checkpoint& checkpoint, const std::function<bool(const std::string& domain)>& of) {
   return std::any_of(checkpoint.claims.begin(), checkpoint.claims.end(),
-                     [&](const auto& item) { return item.second.grant && of(item.second.grant->domain); }) ||
+                     [&](const auto& item) {
+                       const auto& grant = item.second.grant;
+                       return grant && !grant->WithoutChannel() && of(grant->domain);
+                     }) ||
          std::any_of(checkpoint.lingering.begin(), checkpoint.lingering.end(),
                      [&](const auto& item) { return of(item.second.domain); });
 }

@@ -17,10 +17,10 @@ constexpr std::size_t kLongestName = 253;
 constexpr char kSharing[] = "allowMultipleAllocations";
 
 json Attributes(const char* type, int id, const SliceInput& input) {
-  return {{"type", {{"string", type}}},
-          {"id", {{"int", id}}},
-          {"fabric", {{"bool", true}}},
-          {"cliqueID", {{"string", input.clique_id}}}};
+  const bool fabric = !input.clique_id.empty();
+  json attributes{{"type", {{"string", type}}}, {"id", {{"int", id}}}, {"fabric", {{"bool", fabric}}}};
+  if (fabric) attributes["cliqueID"] = {{"string", input.clique_id}};
+  return attributes;
 }
 
 json SharedChannel(const SliceInput& input) {
@@ -36,16 +36,15 @@ json SharedChannel(const SliceInput& input) {
 
 json SliceDevices(const SliceInput& input) {
   json devices = json::array();
-  if (input.clique_id.empty()) return devices;
-  if (input.mode == DeviceMode::kMulti) {
+  if (input.offers_channel && input.mode == DeviceMode::kMulti) {
     devices.push_back(SharedChannel(input));
-  } else {
+  } else if (input.offers_channel) {
     // The class selects id 0: every plain device is one slot of the same kind, told apart by its name alone.
     for (int i = 0; i < input.slots; ++i) {
       devices.push_back({{"name", api::ChannelDevice(i)}, {"attributes", Attributes("channel", 0, input)}});
     }
   }
-  devices.push_back({{"name", api::kDaemonDevice}, {"attributes", Attributes("daemon", 0, input)}});
+  if (!input.clique_id.empty()) devices.push_back({{"name", api::kDaemonDevice}, {"attributes", Attributes("daemon", 0, input)}});
   return devices;
 }
 

@@ -15,7 +15,9 @@ enum class DeviceMode {
 
 struct SliceInput {
   std::string node;
-  std::string clique_id;  // empty: nothing is offered, the pool stays (an empty pool is not a missing one)
+  // Neither: nothing is offered, the pool stays (an empty pool is not a missing one).
+  std::string clique_id;        // of the node's daemon; empty: it has none
+  bool offers_channel = false;  // without a clique: to ComputeDomains that take nodes without fabric
   int slots = 32;
   DeviceMode mode = DeviceMode::kMulti;
 };

@@ -1,5 +1,7 @@
 #include "src/plugin/node_view.h"
 
+#include <algorithm>
+
 namespace cd::plugin {
 
 namespace {
@@ -24,16 +26,29 @@ std::string NoDomain(const NodeView& view) {
   return "";
 }
 
+// On a node without fabric the controller's exemption takes the lease's place. A node that is in an IMEX domain, or is about to
+// leave one, had a fabric a moment ago: that is no evidence of having none.
+const api::Exemption* ExemptionFor(const NodeView& view, const std::string& uid) {
+  if (!view.no_fabric || !view.imex_node || view.imex_node->domain) return nullptr;
+  const auto& exemptions = view.imex_node->exemptions;
+  const auto it =
+      std::find_if(exemptions.begin(), exemptions.end(), [&](const api::Exemption& e) { return e.compute_domain.uid == uid; });
+  return it == exemptions.end() ? nullptr : &*it;
+}
+
 Denied Deny(ErrorCode code, std::string message) {
   return {Error{code, std::move(message), std::nullopt}};
 }
 
+std::optional<Denied> WrongNamespace(const ChannelRequest& request, const api::ObjectRef& owner) {
+  if (owner.ns == request.claim.ns) return std::nullopt;
+  return Deny(ErrorCode::kInvalidArgument, "domainID: " + request.config.domain_id +
+                                               " is a ComputeDomain of another namespace than \"" + request.claim.ns +
+                                               "\"; use the ResourceClaimTemplate of a ComputeDomain in the pod's own namespace");
+}
+
 std::optional<Denied> WrongOwner(const ChannelRequest& request, const api::ChannelLease& lease, api::DomainMode mode) {
-  if (lease.compute_domain.ns != request.claim.ns) {
-    return Deny(ErrorCode::kInvalidArgument,
-                "domainID: " + request.config.domain_id + " is a ComputeDomain of another namespace than \"" + request.claim.ns +
-                    "\"; use the ResourceClaimTemplate of a ComputeDomain in the pod's own namespace");
-  }
+  if (auto denied = WrongNamespace(request, lease.compute_domain)) return denied;
   // Shared domains serve ComputeDomains with isolationMode Channel alone, and those have allocationMode Single.
   if (mode == api::DomainMode::kShared && request.config.allocation_mode == api::AllocationMode::kAll) {
     return Deny(ErrorCode::kInvalidArgument,
@@ -43,8 +58,14 @@ std::optional<Denied> WrongOwner(const ChannelRequest& request, const api::Chann
   return std::nullopt;
 }
 
+AwaitsLease Held(const NodeView& view, const std::string& uid, const api::ObjectRef& compute_domain) {
+  return {"the pods of ComputeDomain " + ToString(compute_domain) +
+              " are held until it has formed (spec.gating), see its condition Formed",
+          RefusalOf(view, uid), true};
+}
+
 // What the node still lacks for a lease that is there; empty: nothing.
-std::string MissingOnNode(const NodeView& view, const api::ChannelLease& lease) {
+std::string MissingOnNode(const NodeView& view) {
   const api::DomainAssignment& assigned = *view.imex_node->domain;
   const auto* member = FindMember(*view.domain, view.node);
   if (member == nullptr || member->index != assigned.index) {
@@ -57,7 +78,6 @@ std::string MissingOnNode(const NodeView& view, const api::ChannelLease& lease) 
     return "the IMEX daemon has not joined IMEXDomain " + assigned.name + " as index " + std::to_string(assigned.index) + " yet";
   }
   if (daemon.state != api::DaemonState::kReady) return "the IMEX daemon is not READY yet";
-  if (!lease.released) return "the pods of ComputeDomain " + ToString(lease.compute_domain) + " are held until it has formed";
   return "";
 }
 
@@ -65,6 +85,11 @@ std::string MissingOnNode(const NodeView& view, const api::ChannelLease& lease) 
 
 Judgement Judge(const NodeView& view, const ChannelRequest& request) {
   const std::string& uid = request.config.domain_id;
+  if (const api::Exemption* exemption = ExemptionFor(view, uid)) {
+    if (auto denied = WrongNamespace(request, exemption->compute_domain)) return *denied;
+    if (!exemption->Releases(request.claim.uid)) return Held(view, uid, exemption->compute_domain);
+    return Granted{Grant{"", "", "", 0, exemption->compute_domain}};
+  }
   if (std::string missing = NoDomain(view); !missing.empty()) return AwaitsLease{std::move(missing), RefusalOf(view, uid)};
 
   const api::ImexDomain& domain = *view.domain;
@@ -75,10 +100,14 @@ Judgement Judge(const NodeView& view, const ChannelRequest& request) {
   }
   if (auto denied = WrongOwner(request, *lease, domain.mode)) return *denied;
   if (lease->state != api::LeaseState::kActive) {
-    return Deny(ErrorCode::kFailedPrecondition, "ComputeDomain " + ToString(lease->compute_domain) + " is being deleted");
+    if (const auto refusal = RefusalOf(view, uid))
+      return Deny(ErrorCode::kFailedPrecondition, refusal->reason + ": " + refusal->message);
+    return Deny(ErrorCode::kFailedPrecondition, "ComputeDomain " + ToString(lease->compute_domain) +
+                                                    " is being deleted, or has moved to another NVLink partition");
   }
+  if (!lease->Releases(request.claim.uid)) return Held(view, uid, lease->compute_domain);
   Grant grant{domain.meta.name, domain.meta.uid, domain.clique_id, lease->channel, lease->compute_domain};
-  std::string missing = MissingOnNode(view, *lease);
+  std::string missing = MissingOnNode(view);
   if (!missing.empty()) return AwaitsNode{std::move(grant), std::move(missing)};
   return Granted{std::move(grant)};
 }

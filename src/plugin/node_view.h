@@ -22,6 +22,7 @@ struct NodeView {
   api::NodeDaemon daemon;                          // from status.json
   api::FabricState fabric = api::FabricState::kNone;
   std::string fabric_message;
+  bool no_fabric = false;  // positively; see api::NoFabric
 };
 
 // A claim's wish, validated.
@@ -43,6 +44,7 @@ struct AwaitsNode {
 struct AwaitsLease {
   std::string missing;
   std::optional<api::Refusal> refusal;
+  bool held = false;  // the lease is there, but gating holds the pod back: nothing was begun, so nothing is to be undone
 };
 // Waiting cannot help.
 struct Denied {

@@ -66,11 +66,14 @@ void NodeWatch::SetDaemon(const api::NodeDaemon& daemon) {
   Change([&](NodeView& view) { view.daemon = daemon; });
 }
 
-void NodeWatch::SetFabric(api::FabricState state, const std::string& message) {
-  if (state == view_->fabric && message == view_->fabric_message) return;
+void NodeWatch::SetFabric(const fabric::FabricView& fabric) {
+  const bool same =
+      fabric.state == view_->fabric && fabric.message == view_->fabric_message && fabric.NoFabric() == view_->no_fabric;
+  if (same) return;
   Change([&](NodeView& view) {
-    view.fabric = state;
-    view.fabric_message = message;
+    view.fabric = fabric.state;
+    view.fabric_message = fabric.message;
+    view.no_fabric = fabric.NoFabric();
   });
 }
 

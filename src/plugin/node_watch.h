@@ -9,6 +9,7 @@
 #include "src/api/imex_domain.h"
 #include "src/api/imex_node.h"
 #include "src/base/executor.h"
+#include "src/fabric/fabric_probe.h"
 #include "src/kube/informer.h"
 #include "src/plugin/node_view.h"
 
@@ -24,7 +25,7 @@ class NodeWatch {
   bool Synced() const { return nodes_.Synced(); }
   std::shared_ptr<const NodeView> view() const { return view_; }
   void SetDaemon(const api::NodeDaemon& daemon);
-  void SetFabric(api::FabricState state, const std::string& message);
+  void SetFabric(const fabric::FabricView& fabric);
 
  private:
   using Nodes = kube::Informer<api::ImexNode>;

@@ -127,8 +127,8 @@ void Plugin::OnFabric(const fabric::FabricView& fabric) {
                      {"cliqueID", clique},
                      {"driverVersion", fabric.driver_version},
                      {"reason", fabric.message}});
-  watch_.SetFabric(fabric.state, fabric.message);
-  slices_.SetClique(clique);
+  watch_.SetFabric(fabric);
+  slices_.SetOffer(clique, fabric.OffersChannel());
   reporter_.SetFabric(fabric);
   SetLabels();
   SetHealth();
@@ -164,11 +164,14 @@ void Plugin::SetLabels() {
 void Plugin::SetHealth() {
   if (!on_health_ || !fabric_read_) return;
   std::vector<DeviceHealth> devices;
+  const int channels = slices_.mode() == DeviceMode::kMulti ? 1 : options_.slots;
+  if (fabric_.NoFabric()) {
+    for (int i = 0; i < channels; ++i) devices.push_back({options_.node, api::ChannelDevice(i), true, ""});
+  }
   if (!OfferedClique(fabric_).empty()) {
     const bool fabric_good = fabric_.state == api::FabricState::kReady;
     const bool daemon_good = watch_.view()->daemon.state == api::DaemonState::kReady;
     const std::string message = !fabric_good ? fabric_.message : daemon_good ? "" : "the node's IMEX daemon is not READY";
-    const int channels = slices_.mode() == DeviceMode::kMulti ? 1 : options_.slots;
     for (int i = 0; i < channels; ++i) {
       devices.push_back({options_.node, api::ChannelDevice(i), fabric_good && daemon_good, message});
     }

@@ -185,6 +185,7 @@ void PrepareFlow::Explain(const AwaitingLease& waiting) {
     return FailWith(Wrong(ErrorCode::kFailedPrecondition, none->refusal->reason + ": " + none->refusal->message));
   }
   std::get<AwaitingLease>(state_).explained = true;
+  if (const auto* none = std::get_if<AwaitsLease>(&judged); none != nullptr && none->held) return;  // why is known
   Do(action::ListComputeDomains{input_.claim.ns});
 }
 

@@ -40,7 +40,7 @@ SlicePublisher::SlicePublisher(Executor& executor, kube::ApiClient& client, std:
                                std::uint64_t seed)
     : executor_(executor),
       client_(client),
-      input_{node, "", slots, choice == DeviceModeChoice::kPlain ? DeviceMode::kPlain : DeviceMode::kMulti},
+      input_{node, "", false, slots, choice == DeviceModeChoice::kPlain ? DeviceMode::kPlain : DeviceMode::kMulti},
       choice_(choice),
       reflector_(client, executor, Selection(node),
                  {[this](const std::vector<const json*>& items) {
@@ -73,15 +73,16 @@ void SlicePublisher::BecomePublisher(const api::OwnerReference& owner) {
   Reconcile();
 }
 
-void SlicePublisher::SetClique(const std::string& clique_id) {
-  clique_known_ = true;
+void SlicePublisher::SetOffer(const std::string& clique_id, bool channel) {
+  offer_known_ = true;
   input_.clique_id = clique_id;
+  input_.offers_channel = channel;
   Reconcile();
 }
 
 // One slice is the whole pool, so a changed one keeps the pool's generation: the server replaces it in one step.
 void SlicePublisher::Reconcile() {
-  if (!clique_known_ || !synced_ || in_flight_ || retry_armed_) return;
+  if (!offer_known_ || !synced_ || in_flight_ || retry_armed_) return;
   const json* ours = nullptr;
   const json* obsolete = nullptr;
   for (const auto& [name, slice] : slices_) {
@@ -170,7 +171,8 @@ void SlicePublisher::OnWritten(Result<json> answer, std::string_view what) {
       input_.mode = DeviceMode::kPlain;
     }
   } else {
-    LogInfo("slice published", {{"node", input_.node}, {"step", what}, {"cliqueID", input_.clique_id}});
+    LogInfo("slice published",
+            {{"node", input_.node}, {"step", what}, {"cliqueID", input_.clique_id}, {"channel", input_.offers_channel}});
   }
   const bool kept = Covers(*answer, BuildSlice(input_, *owner_, GenerationOf(*answer)));
   // Named first: json's assignment takes its right side by value, so it would be moved from before the left side is evaluated.

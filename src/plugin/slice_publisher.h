@@ -25,8 +25,8 @@ class SlicePublisher {
   // Both instances watch, the publisher writes.
   void Start();
   void BecomePublisher(const api::OwnerReference& owner);
-  // Empty: offer nothing.
-  void SetClique(const std::string& clique_id);
+  // See SliceInput. Neither: offer nothing.
+  void SetOffer(const std::string& clique_id, bool channel);
 
   // The server has the slice this process wants it to have.
   bool Published() const { return published_; }
@@ -46,7 +46,7 @@ class SlicePublisher {
   SliceInput input_;
   const DeviceModeChoice choice_;
   std::optional<api::OwnerReference> owner_;
-  bool clique_known_ = false;
+  bool offer_known_ = false;
   bool synced_ = false;
   bool in_flight_ = false;
   bool absence_seen_ = false;  // while a request was in flight

@@ -18,7 +18,7 @@ class SlicePublisherTest : public ::testing::Test {
     publisher = std::make_unique<SlicePublisher>(executor, api, kNode, 32, choice, 1);
     publisher->Start();
     publisher->BecomePublisher(kOwner);
-    publisher->SetClique(clique);
+    publisher->SetOffer(clique, !clique.empty());
     executor.RunPosted();
   }
   const nlohmann::json& Slice() {
@@ -41,6 +41,25 @@ class SlicePublisherTest : public ::testing::Test {
   FakeApi api{executor};
   std::unique_ptr<SlicePublisher> publisher;
 };
+
+TEST_F(SlicePublisherTest, node_without_fabric_offers_a_channel_device_that_says_so) {
+  Start("");
+  publisher->SetOffer("", true);
+  executor.RunPosted();
+  ASSERT_EQ(Slice()["spec"]["devices"].size(), 1u) << "and no daemon";
+  const auto& channel = Slice()["spec"]["devices"][0];
+  EXPECT_EQ(channel["name"], "channel-0");
+  EXPECT_EQ(channel["attributes"],
+            nlohmann::json({{"type", {{"string", "channel"}}}, {"id", {{"int", 0}}}, {"fabric", {{"bool", false}}}}));
+}
+
+TEST_F(SlicePublisherTest, sick_node_keeps_its_daemon_and_takes_no_new_pods) {
+  Start();
+  publisher->SetOffer(kDomain, false);
+  executor.RunPosted();
+  ASSERT_EQ(Slice()["spec"]["devices"].size(), 1u);
+  EXPECT_EQ(Slice()["spec"]["devices"][0]["name"], "daemon");
+}
 
 TEST_F(SlicePublisherTest, one_shared_channel_device_and_the_daemons) {
   Start();
@@ -74,10 +93,10 @@ TEST_F(SlicePublisherTest, node_without_fabric_has_an_empty_pool_not_a_missing_o
 
 TEST_F(SlicePublisherTest, fabric_that_comes_and_goes_changes_the_slice_in_place) {
   Start("");
-  publisher->SetClique(kDomain);
+  publisher->SetOffer(kDomain, true);
   executor.RunPosted();
   EXPECT_EQ(Slice()["spec"]["devices"].size(), 2u);
-  publisher->SetClique("");
+  publisher->SetOffer("", false);
   executor.RunPosted();
   EXPECT_TRUE(Slice()["spec"]["devices"].empty());
   EXPECT_EQ(Slice()["spec"]["pool"]["generation"], 1);
@@ -122,7 +141,7 @@ TEST_F(SlicePublisherTest, slice_somebody_changed_is_put_right) {
 }
 
 TEST_F(SlicePublisherTest, slices_of_another_driver_of_this_name_are_removed_and_their_generation_exceeded) {
-  auto old = BuildSlice({kNode, kDomain, 32, DeviceMode::kPlain}, kOwner, 5);
+  auto old = BuildSlice({kNode, kDomain, true, 32, DeviceMode::kPlain}, kOwner, 5);
   old["metadata"]["name"] = "node-1-compute-domain-x7k2p";
   api.Put(api::kResourceSlices, old);
   Start();
@@ -140,7 +159,7 @@ TEST_F(SlicePublisherTest, highest_generation_there_is_can_be_matched) {
 }
 
 TEST_F(SlicePublisherTest, slice_that_is_right_costs_no_write) {
-  api.Put(api::kResourceSlices, BuildSlice({kNode, kDomain, 32, DeviceMode::kMulti}, kOwner, 4));
+  api.Put(api::kResourceSlices, BuildSlice({kNode, kDomain, true, 32, DeviceMode::kMulti}, kOwner, 4));
   Start();
   EXPECT_EQ(Writes(), 0);
   EXPECT_TRUE(publisher->Published());
@@ -177,11 +196,11 @@ TEST_F(SlicePublisherTest, plain_devices_by_choice) {
 TEST_F(SlicePublisherTest, instance_that_does_not_publish_only_watches) {
   publisher = std::make_unique<SlicePublisher>(executor, api, kNode, 32, DeviceModeChoice::kAuto, 1);
   publisher->Start();
-  publisher->SetClique(kDomain);
+  publisher->SetOffer(kDomain, true);
   executor.RunPosted();
   EXPECT_EQ(Writes(), 0);
   EXPECT_FALSE(publisher->Published());
-  api.Put(api::kResourceSlices, BuildSlice({kNode, kDomain, 32, DeviceMode::kMulti}, kOwner, 1));
+  api.Put(api::kResourceSlices, BuildSlice({kNode, kDomain, true, 32, DeviceMode::kMulti}, kOwner, 1));
   executor.RunPosted();
   EXPECT_TRUE(publisher->Published());  // by the other one
 }

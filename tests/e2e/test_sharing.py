@@ -104,7 +104,7 @@ def test_status_tells_nodes_partition_and_channel(cluster: Cluster, nodes: list[
 
 
 def test_a_domain_that_asks_for_what_is_not_built_is_refused_by_name(cluster: Cluster, namespace: str) -> None:
-    wishes = {"isolationMode": "Domain", "partitionPolicy": "Single", "fabricPolicy": "Optional", "gating": {"minNodes": 2}}
+    wishes = {"isolationMode": "Domain"}
     for field, value in wishes.items():
         cluster.create(COMPUTE_DOMAIN, compute_domain_manifest(field.lower(), **{field: value}), namespace)
     for field in wishes:

@@ -23,9 +23,11 @@ enum class Bug {
   kSwitchUnderChannels,
   kForgetCheckpoint,
   kReportLess,
+  kReleaseAtOnce,
+  kSickIsNone,
 };
 
-inline constexpr std::array<std::pair<Bug, std::string_view>, 14> kBugs{{
+inline constexpr std::array<std::pair<Bug, std::string_view>, 16> kBugs{{
     {Bug::kSkipAnnounce, "skip-announce"},          // the check comes before the report
     {Bug::kStaleCheck, "stale-check"},              // the check reads a cache
     {Bug::kNoPrecondition, "no-precondition"},      // the controller writes IMEXDomains whatever their version
@@ -40,6 +42,8 @@ inline constexpr std::array<std::pair<Bug, std::string_view>, 14> kBugs{{
     {Bug::kSwitchUnderChannels, "switch-domain"},   // the daemon changes its domain under held channels
     {Bug::kForgetCheckpoint, "forget-checkpoint"},  // a plugin starts with an empty checkpoint and no markers
     {Bug::kReportLess, "report-less"},              // the report names the last channel only
+    {Bug::kReleaseAtOnce, "release-at-once"},       // gating: leases are born released
+    {Bug::kSickIsNone, "sick-is-none"},             // a sick fabric is taken for no fabric
 }};
 
 std::string_view NameOf(Bug bug);

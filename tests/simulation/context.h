@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <set>
 #include <string>
 
@@ -30,7 +32,18 @@ struct Context {
   std::uint64_t next_pid = 100;
   std::uint64_t next_call = 1;
   std::uint64_t next_instance = 1;
-  bool holders_changed = false;  // processes or daemons came or went since the last check
+  struct Gate {
+    int min_nodes = 0;           // 0: nobody may be let go but by time
+    bool fails = false;          // onTimeout Fail
+    std::size_t most_nodes = 0;  // nodes with claims in use at one time, since there were none
+  };
+  std::map<std::string, Gate> gates;  // of gated ComputeDomains, by UID
+  // Indexes of the READY daemons that the node's own one is connected with.
+  std::function<std::vector<int>(const std::string& node)> connected;
+  bool daemons_changed = false;    // those connections may have
+  std::set<std::string> optional;  // UIDs of ComputeDomains with fabricPolicy Optional, also of deleted ones
+  std::set<std::string> single;    // the same with partitionPolicy Single
+  bool holders_changed = false;    // processes or daemons came or went since the last check
 
   bool Has(Bug bug) const { return bugs.contains(bug); }
   void Violate(const std::string& rule, const std::string& what) {

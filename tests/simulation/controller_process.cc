@@ -58,6 +58,15 @@ void ControllerProcess::InstallBugs() {
       request.body = body.dump();
     };
   }
+  if (context_.Has(Bug::kReleaseAtOnce)) {
+    client_.corrupt_request = [](kube::ApiRequest& request) {
+      const bool writes = request.verb == Verb::kUpdate || request.verb == Verb::kCreate;
+      if (!writes || request.type.plural != api::kImexDomains.plural) return;
+      json body = json::parse(request.body);
+      for (json& lease : body["spec"]["channels"]) lease["released"] = true;
+      request.body = body.dump();
+    };
+  }
   if (!context_.Has(Bug::kStaleLook) && !context_.Has(Bug::kStaleLiveness) && !context_.Has(Bug::kBlindRebuild)) return;
   client_.corrupt_answer = [this](const kube::ApiRequest& request) -> std::optional<Result<json>> {
     const std::string& plural = request.type.plural;

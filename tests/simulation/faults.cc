@@ -143,12 +143,14 @@ void Simulation::AddFaults() {
       {"clique change", 1,
        [this] {
          Node& node = AnyNode();
+         if (node.clique().empty()) return false;
          node.SetFabric(api::FabricState::kReady, context_.dice.Pick(cliques_));
          return true;
        }},
       {"sick fabric", 1,
        [this] {
          Node& node = AnyNode();
+         if (node.clique().empty()) return false;
          node.SetFabric(context_.dice.PerMille(500) ? api::FabricState::kDegraded : api::FabricState::kForming, node.clique());
          Later(Duration(1'000), Duration(120'000), [&node] { node.SetFabric(api::FabricState::kReady, node.clique()); });
          return true;
@@ -247,7 +249,8 @@ void Simulation::Heal() {
     node->PowerOn();
     while (node->plugins().size() > 1) node->StopPlugin(0);
     node->StartDaemon();
-    if (node->fabric_state() != api::FabricState::kReady) node->SetFabric(api::FabricState::kReady, node->clique());
+    const bool sick = !node->clique().empty() && node->fabric_state() != api::FabricState::kReady;
+    if (sick) node->SetFabric(api::FabricState::kReady, node->clique());
   }
 }
 

@@ -22,7 +22,7 @@ std::optional<Container> ContainerOf(const DiskContent& disk, const std::string&
   const json edits = json::parse(file->second)["devices"][0]["containerEdits"];
   Container container;
   container.claim_uid = claim_uid;
-  container.channel = edits["deviceNodes"][0]["minor"];
+  if (edits.contains("deviceNodes")) container.channel = edits["deviceNodes"][0]["minor"];
   for (const std::string variable : edits["env"]) {
     const std::size_t equals = variable.find('=');
     if (variable.starts_with("NVIDIA_COMPUTE_DOMAIN_UID=")) container.compute_domain_uid = variable.substr(equals + 1);
@@ -180,6 +180,15 @@ void Node::Prepared(const std::string& pod_uid, plugin::CallId call, const plugi
   if (!result) work.due += context_.dice.Between(Duration(60'000), Duration(90'000));
 }
 
+// R2 of fabricPolicy: without a channel run pods of Optional ComputeDomains on machines that never had a fabric, and nobody else.
+void Node::CheckFallBack(const PodWork& work, const Container& container) {
+  if (container.channel != 0) return;
+  if (fabric_ != api::FabricState::kNone)
+    context_.Violate("fallback", work.pod.name + " runs without a channel on " + name_ + ", which has a fabric");
+  if (!context_.optional.contains(work.compute_domain_uid))
+    context_.Violate("fallback", work.pod.name + " runs without a channel, which its ComputeDomain does not allow");
+}
+
 // Also for a pod that is being deleted: the sync under way runs to its end, and the container is killed after it began.
 void Node::StartContainer(PodWork& work) {
   if (work.deleting && context_.dice.PerMille(300)) {
@@ -203,6 +212,7 @@ void Node::StartContainer(PodWork& work) {
   if (container->compute_domain_uid != work.compute_domain_uid) {
     context_.Violate("R2", "pod " + work.pod.name + " got a channel of another ComputeDomain");
   }
+  CheckFallBack(work, *container);
   containers_[work.pid] = std::move(*container);
   context_.holders_changed = true;
   work.phase = Phase::kRunning;

@@ -7,7 +7,10 @@
 namespace cd::simulation {
 
 Node::Node(Context& context, std::string name, std::string clique)
-    : context_(context), name_(std::move(name)), clique_(std::move(clique)) {
+    : context_(context),
+      name_(std::move(name)),
+      clique_(std::move(clique)),
+      fabric_(clique_.empty() ? api::FabricState::kNone : api::FabricState::kReady) {
   disk_->on_change = [this](const std::string& path) {
     for (const std::string& uid : unprepared_) {
       if (path.starts_with("/cdi/") && path.find(uid) != std::string::npos)
@@ -85,6 +88,7 @@ api::NodeDaemon Node::DaemonStatus() const {
     status.domain_uid = daemon_.domain.uid;
     status.index = daemon_.domain.index;
   }
+  status.connected = context_.connected(name_);
   status.state = !daemon_.running ? api::DaemonState::kNotReady
                  : daemon_.ready  ? api::DaemonState::kReady
                                   : api::DaemonState::kStarting;
@@ -125,7 +129,7 @@ void Node::StepDaemon() {
     daemon_.instance = "imex-" + std::to_string(context_.next_instance++);
     context_.trace.Add(name_, "nvidia-imex starts", daemon_.domain.name + " index " + std::to_string(daemon_.domain.index));
   }
-  context_.holders_changed = true;
+  context_.holders_changed = context_.daemons_changed = true;
   TellPlugins(&PluginProcess::DaemonChanged);
 }
 
@@ -139,7 +143,7 @@ void Node::StopImex(const char* why) {
   daemon_.ready = false;
   daemon_.instance.clear();
   daemon_.domain = {};
-  context_.holders_changed = true;
+  context_.holders_changed = context_.daemons_changed = true;
   context_.trace.Add(name_, "nvidia-imex ends", why);
 }
 
@@ -167,7 +171,7 @@ void Node::PowerOff() {
   plugins_.clear();
   containers_.clear();
   daemon_ = Daemon();
-  context_.holders_changed = true;
+  context_.holders_changed = context_.daemons_changed = true;
   std::erase_if(disk_->files, [](const auto& file) { return file.first.starts_with("/cdi/"); });
   disk_->locks.clear();
   // What the kubelet knew of pods it reads again.

@@ -21,7 +21,7 @@ struct Container {
   std::string pod_uid;
   std::string claim_uid;  // whose marker it has mounted
   std::string domain;     // IMEX domain, by clique
-  int channel = 0;
+  int channel = 0;        // 0: it has none
   std::string compute_domain_uid;
 };
 
@@ -60,6 +60,7 @@ struct PodWork {
 
 class Node final : public PluginHost {
  public:
+  // Without a clique: a machine without fabric.
   Node(Context& context, std::string name, std::string clique);
   ~Node() override;
 
@@ -84,6 +85,7 @@ class Node final : public PluginHost {
   }
   void RestartKubelet();
   void StartDaemon();
+  void PeersChanged() { TellPlugins(&PluginProcess::DaemonChanged); }
   void CrashDaemon();
   void PowerOff();
   void PowerOn();
@@ -120,6 +122,7 @@ class Node final : public PluginHost {
   void CallPrepare(PodWork& work);
   void Prepared(const std::string& pod_uid, plugin::CallId call, const plugin::PrepareResult& result);
   void StartContainer(PodWork& work);
+  void CheckFallBack(const PodWork& work, const Container& container);
   void BeginToEnd(PodWork& work);
   void CallUnprepare(PodWork& work);
   void Unprepared(const std::string& pod_uid, plugin::CallId call, const Status& result);

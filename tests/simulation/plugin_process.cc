@@ -91,8 +91,12 @@ struct PluginProcess::Core {
 
   void OnFabric(const fabric::FabricView& view) {
     fabric = view;
-    watch.SetFabric(view.state, view.message);
-    reporter.SetFabric(view);
+    if (context.Has(Bug::kSickIsNone) && view.state != api::FabricState::kReady) {
+      fabric.state = api::FabricState::kNone;
+      fabric.clique_ids.clear();
+    }
+    watch.SetFabric(fabric);
+    reporter.SetFabric(fabric);
     SetLabels();
   }
 

@@ -1,5 +1,6 @@
 // R1–R3 and what must be left at the end.
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tests/simulation/simulation.h"
@@ -28,13 +29,60 @@ void Simulation::Check() {
   context_.holders_changed = false;
   CheckHolders();
   CheckDaemons();
+  CheckPartitions();
+  CheckGates();
+}
+
+// Whoever starts has, or had since its gang began, as many nodes beside it as its ComputeDomain asks for.
+void Simulation::CheckGates() {
+  for (const auto& node : nodes_) {
+    for (const auto& [pid, container] : node->containers()) {
+      const auto gate = context_.gates.find(container.compute_domain_uid);
+      if (static_cast<std::uint64_t>(pid) < checked_pids_ || gate == context_.gates.end() || !gate->second.fails) continue;
+      if (!InUse(*node, container) || gate->second.most_nodes >= static_cast<std::size_t>(gate->second.min_nodes)) continue;
+      context_.Violate("gate", "process " + std::to_string(pid) + " on " + node->Name() + " starts when " +
+                                   std::to_string(gate->second.most_nodes) + " of " + std::to_string(gate->second.min_nodes) +
+                                   " nodes have a pod of " + container.compute_domain_uid);
+    }
+  }
+  checked_pids_ = context_.next_pid;
+}
+
+// Its pod is to run, and its claim is the pod's: not what is left of one that ended.
+bool Simulation::InUse(const Node& node, const Container& container) {
+  const auto work = node.pods().find(container.pod_uid);
+  if (work == node.pods().end()) return false;
+  const ObjectPtr pod = context_.server.Find(api::kPods, {work->second.pod.ns, work->second.pod.name});
+  const ObjectPtr claim = context_.server.Find(api::kResourceClaims, {work->second.claim.ns, work->second.claim.name});
+  const auto is = [](const ObjectPtr& object, const std::string& uid) {
+    return object != nullptr && object->at("metadata").value("uid", "") == uid &&
+           !object->at("metadata").contains("deletionTimestamp");
+  };
+  return is(pod, container.pod_uid) && is(claim, container.claim_uid) && claim->contains("/status/reservedFor"_json_pointer);
+}
+
+// partitionPolicy Single.
+void Simulation::CheckPartitions() {
+  std::map<std::string, Holder> first;
+  for (const auto& node : nodes_) {
+    for (const auto& [pid, container] : node->containers()) {
+      if (container.channel == 0 || !context_.single.contains(container.compute_domain_uid) || !InUse(*node, container)) continue;
+      const Holder holder{node.get(), pid, &container};
+      const auto [it, fresh] = first.try_emplace(container.compute_domain_uid, holder);
+      if (!fresh && it->second.container->domain != container.domain)
+        context_.Violate("partition", Say(it->second) + " in " + it->second.container->domain + "; " + Say(holder) + " in " +
+                                          container.domain);
+    }
+  }
 }
 
 // R1 among live processes, whatever the API says.
 void Simulation::CheckHolders() {
   std::vector<Holder> holders;
   for (const auto& node : nodes_) {
-    for (const auto& [pid, container] : node->containers()) holders.push_back({node.get(), pid, &container});
+    for (const auto& [pid, container] : node->containers()) {
+      if (container.channel != 0) holders.push_back({node.get(), pid, &container});
+    }
   }
   for (std::size_t i = 0; i < holders.size(); ++i) {
     for (std::size_t j = i + 1; j < holders.size(); ++j) {
@@ -142,6 +190,7 @@ std::string Simulation::WhatIsLeft() {
     }
   }
   for (const auto& [key, object] : context_.server.Objects(api::kImexNodes)) {
+    if (object->contains("/spec/exemptions"_json_pointer)) return "an exemption in IMEXNode " + key.name;
     const auto channels = object->value("/status/channels"_json_pointer, json::array());
     if (!channels.empty()) return "channels in IMEXNode " + key.name + ": " + channels.dump();
   }

@@ -124,6 +124,9 @@ void Simulation::Step() {
     if (!node->powered() || !node->plugins().empty() || !node->TakeRestart()) continue;
     Later(Duration(500), Duration(20'000), [n = node.get()] { n->RestartPlugin(); });
   }
+  if (std::exchange(context_.daemons_changed, false)) {
+    for (const auto& node : nodes_) node->PeersChanged();
+  }
   Check();
 }
 
@@ -240,11 +243,36 @@ std::string Simulation::PodThatDoesNotRun() {
       return metadata["uid"] == work->second.compute_domain_uid && !metadata.contains("deletionTimestamp");
     });
     if (!served || !HasSlot(**node)) continue;
+    const auto domain = std::find_if(domains.begin(), domains.end(), [&](const auto& item) {
+      return item.second->at("metadata")["uid"] == work->second.compute_domain_uid;
+    });
+    if (!InPartition(**node, *domain->second) || WaitsForItsGang(work->second.compute_domain_uid, *domain->second)) continue;
     const bool runs = work->second.phase == Phase::kRunning && (*node)->containers().contains(work->second.pid);
     if (!runs)
       return workload.pod.name + " on " + workload.node + " is in phase " + std::to_string(static_cast<int>(work->second.phase));
   }
   return "";
+}
+
+// True when its gang cannot form: too few nodes, or one of them can never serve it.
+bool Simulation::WaitsForItsGang(const std::string& uid, const nlohmann::json& compute_domain) {
+  const auto gate = context_.gates.find(uid);
+  if (gate == context_.gates.end() || !gate->second.fails) return false;
+  std::set<std::string> nodes;
+  for (const Workload& workload : workloads_) {
+    const ObjectPtr claim = context_.server.Find(api::kResourceClaims, {workload.claim.ns, workload.claim.name});
+    if (claim == nullptr || claim->at("/spec/devices/config/0/opaque/parameters/domainID"_json_pointer) != uid) continue;
+    const auto node = std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& n) { return n->Name() == workload.node; });
+    if (deleted_nodes_.contains(workload.node) || !HasSlot(**node) || !InPartition(**node, compute_domain)) return true;
+    nodes.insert(workload.node);
+  }
+  return nodes.size() < static_cast<std::size_t>(gate->second.min_nodes);
+}
+
+// True unless its pods have to run in another clique.
+bool Simulation::InPartition(const Node& node, const nlohmann::json& compute_domain) const {
+  const std::string partition = compute_domain.value("/status/partition"_json_pointer, "");
+  return partition.empty() || node.clique().empty() || partition == node.clique();
 }
 
 // True unless other nodes have all slots of its clique.

@@ -90,13 +90,19 @@ class Simulation {
   bool Await(Duration limit, const char* rule, const std::function<std::string()>& missing);
   std::string PodThatDoesNotRun();
   bool HasSlot(const Node& node);
+  bool WaitsForItsGang(const std::string& compute_domain_uid, const nlohmann::json& compute_domain);
+  bool InPartition(const Node& node, const nlohmann::json& compute_domain) const;
 
   // ---- what users and the cluster's other parts do (world.cc)
   void SetUp();
   void AddUserActions();
   bool CreateComputeDomain();
   bool DeleteComputeDomain();
+  nlohmann::json DrawGating();
+  std::vector<int> ConnectedWith(const std::string& node) const;
+  void CountGangs();
   bool CreatePod();
+  bool Takes(const Node& node, const std::string& compute_domain_uid) const;
   bool CreatePodOnSharedClaim();
   bool DeletePod(bool force);
   bool CleanUpClaims();
@@ -119,6 +125,9 @@ class Simulation {
   void Check();
   void CheckHolders();
   void CheckDaemons();
+  void CheckPartitions();
+  void CheckGates();
+  bool InUse(const Node& node, const Container& container);
   void CheckDomainObject(const nlohmann::json& object);
   std::string WhatIsLeft();
   std::string State() const;
@@ -139,6 +148,7 @@ class Simulation {
   Duration idle_jump_{500};
   SteadyTime next_collection_{};  // of IMEXNodes without owner
   SteadyTime next_template_collection_{};
+  std::uint64_t checked_pids_ = 0;  // by CheckGates
   int names_ = 1;
   int wrap_ = 3;        // channels in use before next-fit starts at 1 again
   int node_slots_ = 3;  // length of the node map

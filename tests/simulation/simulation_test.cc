@@ -84,7 +84,8 @@ INSTANTIATE_TEST_SUITE_P(, PlantedDefectTest,
                          testing::Values(Planted{Bug::kSkipAnnounce, 109}, Planted{Bug::kStaleCheck, 147},
                                          Planted{Bug::kNoPrecondition, 73}, Planted{Bug::kStaleLook, 5},
                                          Planted{Bug::kForgetLingering, 163}, Planted{Bug::kSlotAtOnce, 127},
-                                         Planted{Bug::kStaleLiveness, 10}, Planted{Bug::kForgetCheckpoint, 5}),
+                                         Planted{Bug::kStaleLiveness, 10}, Planted{Bug::kForgetCheckpoint, 5},
+                                         Planted{Bug::kReleaseAtOnce, 1}, Planted{Bug::kSickIsNone, 1}),
                          [](const testing::TestParamInfo<Planted>& parameter) {
                            std::string name(NameOf(parameter.param.bug));
                            std::replace(name.begin(), name.end(), '-', '_');

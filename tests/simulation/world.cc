@@ -64,7 +64,9 @@ void Simulation::SetUp() {
     if (created) spec["nodeSlots"] = node_slots_;
     spec["nextChannel"] = (spec.value("nextChannel", 1) - 1) % wrap_ + 1;
   };
+  context_.connected = [this](const std::string& name) { return ConnectedWith(name); };
   context_.server.on_change = [this](const std::string& plural, const HistoryEvent& event) {
+    if (plural == api::kResourceClaims.plural) CountGangs();
     if (plural != api::kImexDomains.plural) return;
     if (event.type == std::string_view("ADDED")) lost_domains_.erase(event.key.name);
     if (event.type != std::string_view("DELETED")) CheckDomainObject(*event.object);
@@ -72,7 +74,8 @@ void Simulation::SetUp() {
   for (std::size_t i = 0; i < nodes; ++i) {
     const std::string name = "node-" + std::to_string(i + 1);
     (void)context_.server.Handle(kube::Create(api::kNodes, "", {{"metadata", {{"name", name}}}}));
-    nodes_.push_back(std::make_unique<Node>(context_, name, cliques_[dice.Below(cliques)]));
+    const std::string clique = dice.PerMille(150) ? "" : cliques_[dice.Below(cliques)];
+    nodes_.push_back(std::make_unique<Node>(context_, name, clique));
     nodes_.back()->StartPlugin();
     nodes_.back()->StartDaemon();
   }
@@ -97,13 +100,62 @@ void Simulation::AddUserActions() {
   };
 }
 
+// Without minNodes nothing tells how many pods will come: these pods have no owners.
+json Simulation::DrawGating() {
+  Dice& dice = context_.dice;
+  json gating{{"settleSeconds", dice.Below(6)}, {"timeoutSeconds", 86'400}, {"onTimeout", "Fail"}};
+  const bool counted = dice.PerMille(850);
+  if (counted) gating["minNodes"] = 1 + dice.Below(std::min<std::size_t>(3, nodes_.size()));
+  if (!counted || dice.PerMille(200)) {
+    gating["onTimeout"] = "Release";
+    gating["timeoutSeconds"] = 5 + dice.Below(60);
+  }
+  return gating;
+}
+
+std::vector<int> Simulation::ConnectedWith(const std::string& name) const {
+  const auto ready = [](const Node& node) { return node.powered() && node.daemon().running && node.daemon().ready; };
+  const auto self = std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& n) { return n->Name() == name; });
+  std::vector<int> out;
+  if (self == nodes_.end() || !ready(**self)) return out;
+  for (const auto& node : nodes_) {
+    const bool peer = node != *self && ready(*node) && node->daemon().domain.name == (*self)->daemon().domain.name;
+    if (peer) out.push_back(node->daemon().domain.index);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// By the truth of the API server, for the rule that nobody is let go before the gang has formed.
+void Simulation::CountGangs() {
+  if (context_.gates.empty()) return;
+  std::map<std::string, std::set<std::string>> nodes;
+  for (const auto& [key, claim] : context_.server.Objects(api::kResourceClaims)) {
+    const auto reserved = claim->value("/status/reservedFor"_json_pointer, json::array());
+    const std::string node = claim->value("/status/allocation/devices/results/0/pool"_json_pointer, "");
+    if (!reserved.empty() && !node.empty() && !Deleting(*claim)) nodes[DomainOf(*claim)].insert(node);
+  }
+  for (auto& [uid, gate] : context_.gates)
+    gate.most_nodes = nodes[uid].empty() ? 0 : std::max(gate.most_nodes, nodes[uid].size());
+}
+
 bool Simulation::CreateComputeDomain() {
   if (context_.server.Objects(api::kComputeDomains).size() >= kMaxComputeDomains) return false;
   const std::string name = "cd-" + std::to_string(names_++);
-  const json object{
-      {"metadata", {{"name", name}}},
-      {"spec", {{"channel", {{"resourceClaimTemplate", {{"name", name + "-channel"}}}, {"allocationMode", "Single"}}}}}};
+  json object{{"metadata", {{"name", name}}},
+              {"spec", {{"channel", {{"resourceClaimTemplate", {{"name", name + "-channel"}}}, {"allocationMode", "Single"}}}}}};
+  const bool optional = context_.dice.PerMille(400);
+  if (optional) object["spec"]["fabricPolicy"] = "Optional";
+  if (context_.dice.PerMille(300)) object["spec"]["gating"] = DrawGating();
+  const bool single = context_.dice.PerMille(300);
+  if (single) object["spec"]["partitionPolicy"] = "Single";
   const auto created = context_.server.Handle(kube::Create(api::kComputeDomains, kNamespace, object));
+  if (created && object["spec"].contains("gating")) {
+    const json& gating = object["spec"]["gating"];
+    context_.gates[UidOf(*created)] = {gating.value("minNodes", 0), gating["onTimeout"] == "Fail"};
+  }
+  if (created && single) context_.single.insert(UidOf(*created));
+  if (created && optional) context_.optional.insert(UidOf(*created));
   context_.trace.Add("user", "creates ComputeDomain", name + " " + (created ? UidOf(*created) : ""));
   return true;
 }
@@ -134,6 +186,11 @@ bool Simulation::DeleteComputeDomain() {
   return true;
 }
 
+// Who is without fabric offers a device that only ComputeDomains with fabricPolicy Optional select.
+bool Simulation::Takes(const Node& node, const std::string& compute_domain_uid) const {
+  return !node.clique().empty() || context_.optional.contains(compute_domain_uid);
+}
+
 // The claim is made from the template as it stands: that is what names the ComputeDomain.
 bool Simulation::CreatePod() {
   if (workloads_.size() >= kMaxPods) return false;
@@ -143,6 +200,7 @@ bool Simulation::CreatePod() {
   std::advance(it, context_.dice.Below(templates.size()));
   Node& node = AnyNode();
   if (deleted_nodes_.contains(node.Name())) return false;
+  if (!Takes(node, it->second->at("/metadata/ownerReferences/0/uid"_json_pointer))) return false;
   const json claim_spec = it->second->at("/spec/spec"_json_pointer);
   const std::string name = "pod-" + std::to_string(names_++);
   const json pod = *context_.server.Handle(kube::Create(api::kPods, kNamespace, PodObject(name, node.Name())));
@@ -171,6 +229,7 @@ bool Simulation::CreatePodOnSharedClaim() {
   json status;
   if (reserved.empty()) {
     node = &AnyNode();
+    if (!Takes(*node, DomainOf(*claim))) return false;
     status["allocation"] = Allocation(node->Name(), claim->at("/spec/devices/config/0"_json_pointer));
   } else {
     for (const auto& n : nodes_) {
