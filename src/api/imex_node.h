@@ -44,6 +44,7 @@ struct NodeChannel {
   std::string domain_uid;
   int channel = 0;
   std::string compute_domain_uid;
+  std::string domain = {};  // name of the IMEXDomain, which a lost and rebuilt one has again; empty: only the UID is known
   auto operator<=>(const NodeChannel&) const = default;
 };
 
@@ -98,7 +99,7 @@ bool NoFabric(const ImexNodeStatus& status);
           exemptions?: [{computeDomain: {namespace,name,uid}, released, releasedClaims?}]}
    status: {bootID, driverVersion, pluginRegistered?, fabric: {state: None|Forming|Ready|Degraded|Mixed, cliqueIDs: [], message},
             daemon: {address, instance, domainUID, index, state: Absent|Starting|Ready|NotReady, connected: []},
-            channels: [{domainUID, channel, computeDomainUID}], lostPrepares?: [{claimUID, time}], maintenanceAcknowledged?} */
+            channels: [{domain, domainUID, channel, computeDomainUID}], lostPrepares?: [{claimUID, time}], maintenanceAcknowledged?} */
 Result<ImexNode> DecodeImexNode(const nlohmann::json& object);
 nlohmann::json EncodeImexNode(const ImexNode& node);
 nlohmann::json EncodeImexNodeStatus(const ImexNodeStatus& status);

@@ -31,11 +31,13 @@ json EncodeRefusals(const std::vector<Refusal>& refusals) {
 }
 
 NodeChannel ReadNodeChannel(JsonReader r) {
-  return {r.String("domainUID"), r.Int("channel"), r.String("computeDomainUID")};
+  return {r.String("domainUID"), r.Int("channel"), r.String("computeDomainUID"), r.String("domain")};
 }
 
 json EncodeNodeChannel(const NodeChannel& channel) {
-  return {{"domainUID", channel.domain_uid}, {"channel", channel.channel}, {"computeDomainUID", channel.compute_domain_uid}};
+  json out{{"domainUID", channel.domain_uid}, {"channel", channel.channel}, {"computeDomainUID", channel.compute_domain_uid}};
+  if (!channel.domain.empty()) out["domain"] = channel.domain;
+  return out;
 }
 
 ImexConfig ReadImexConfig(JsonReader r) {

@@ -63,7 +63,12 @@ Result<domain::Liveness> Cluster::LookUpLiveness(const LookUp& look_up) {
   if (!answer) return Fail(Annotate(answer.error(), "list ComputeDomains of namespace " + look_up.ns));
   for (const json& item : ArrayOf(*answer, "items")) {
     const auto meta = api::DecodeMeta(item);
-    if (meta && meta->uid == look_up.uid) return LivenessOf(*meta, look_up.uid);
+    if (!meta || meta->uid != look_up.uid) continue;
+    // The cache was behind, and whoever asks needs the name next.
+    if (auto cd = api::DecodeComputeDomain(item)) {
+      world_.Put(std::make_shared<const api::ComputeDomain>(*std::move(cd)), Source::kWrite);
+    }
+    return LivenessOf(*meta, look_up.uid);
   }
   return domain::Liveness::kGone;
 }

@@ -136,8 +136,10 @@ class DomainStep {
     for (const ChannelLease& lease : leases) {
       const ObjectRef& owner = lease.compute_domain;
       if (lease.state != LeaseState::kActive || (SeemsLive(owner) && !rebuilt_)) continue;
-      const auto liveness = owner.name.empty() ? Liveness::kGone : Verified(owner.uid);
-      if (!liveness) {
+      const auto liveness = Verified(owner.uid);
+      if (!liveness && owner.name.empty()) {
+        out_.look_up.push_back({"", owner.uid});  // found in a report, and not in the cache
+      } else if (!liveness) {
         out_.verify.push_back(owner);
       } else if (*liveness != Liveness::kLive && domain::Drain(*draft_.domain, owner.uid)) {
         out_.reasons.push_back("channel " + std::to_string(lease.channel) + " is drained: ComputeDomain " + ToString(owner) +

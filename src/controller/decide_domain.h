@@ -36,7 +36,7 @@ struct LookUp {
 // again.
 struct DomainDecision {
   std::vector<api::ObjectRef> verify;    // one live GET each
-  std::vector<LookUp> look_up;           // one live LIST of the namespace each
+  std::vector<LookUp> look_up;           // one live LIST of the namespace each; without one, of all
   bool look = false;                     // one quorum LIST of IMEXNodes
   std::optional<api::ImexDomain> write;  // create when it has no resourceVersion, else update with it as precondition
   bool remove = false;                   // nobody is in the clique any more

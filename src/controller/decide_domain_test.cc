@@ -164,6 +164,7 @@ TEST(DecideDomainTest, rebuilt_lease_of_a_deleted_owner_only_drains) {
   DomainWorld world;
   world.has_domain = false;
   world.known.cached.clear();
+  world.known.verified[kRed] = Liveness::kGone;
   world.nodes = {Holding(Assigned("a", 7), 5, kRed, "lost")};
   world.LookNow();
   const auto decision = world.Decide();
@@ -220,6 +221,21 @@ TEST(DecideDomainTest, unknown_owner_is_looked_up_once_not_at_every_reconcile) {
   world.known.verified.clear();
   EXPECT_FALSE(world.Decide().NeedsReads());
   EXPECT_FALSE(world.Decide().write);
+}
+
+TEST(DecideDomainTest, owner_that_the_cache_does_not_know_is_not_taken_for_gone_when_a_domain_is_rebuilt) {
+  DomainWorld world;
+  world.has_domain = false;
+  world.nodes = {Holding(Assigned("a", 0), 9, kBlue, "lost")};
+  world.LookNow();
+  EXPECT_EQ(world.Decide().look_up, (std::vector<LookUp>{{"", kBlue}}));
+  world.Know(kBlue, "blue");  // the answer is put in the cache
+  world.known.verified[kBlue] = Liveness::kLive;
+  const auto decision = world.Decide();
+  ASSERT_TRUE(decision.write);
+  ASSERT_EQ(decision.write->channels.size(), 1U);
+  EXPECT_EQ(decision.write->channels[0].state, api::LeaseState::kActive);
+  EXPECT_EQ(decision.write->channels[0].compute_domain.name, "blue");
 }
 
 TEST(DecideDomainTest, exhausted_channels_are_refused_in_words) {

@@ -27,6 +27,7 @@ void World::QueueDomainsOf(const ImexNode& node) {
   if (node.domain) QueueDomain(node.domain->name);
   if (const auto it = domain_of_member_.find(node.meta.name); it != domain_of_member_.end()) QueueDomain(it->second);
   for (const api::NodeChannel& held : node.status.channels) {
+    if (!held.domain.empty()) QueueDomain(held.domain);
     for (const auto& [key, domain] : domains_.objects()) {
       if (domain->meta.uid == held.domain_uid) QueueDomain(key.name);
     }

@@ -19,11 +19,12 @@ bool Concerns(const domain::Clique& clique, const ImexNode& node) {
   const auto& reported = node.status.clique_ids;
   if (std::find(reported.begin(), reported.end(), clique.name) != reported.end()) return true;
   if (node.domain && node.domain->name == clique.name) return true;
-  if (!clique.domain) return false;
-  if (api::FindMember(*clique.domain, node.meta.name) != nullptr) return true;
   const auto& held = node.status.channels;
-  return std::any_of(held.begin(), held.end(),
-                     [&](const api::NodeChannel& entry) { return entry.domain_uid == clique.domain->meta.uid; });
+  const auto of_this = [&](const api::NodeChannel& entry) {
+    return entry.domain == clique.name || (clique.domain && entry.domain_uid == clique.domain->meta.uid);
+  };
+  if (std::any_of(held.begin(), held.end(), of_this)) return true;
+  return clique.domain && api::FindMember(*clique.domain, node.meta.name) != nullptr;
 }
 
 }  // namespace

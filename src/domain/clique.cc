@@ -39,6 +39,7 @@ bool IsGranted(const Clique& clique, const NodeChannel& entry) {
 }  // namespace
 
 bool HeldHere(const Clique& clique, const ImexNode& node, const NodeChannel& entry) {
+  if (!entry.domain.empty()) return entry.domain == clique.name;
   if (clique.domain && entry.domain_uid == clique.domain->meta.uid) return true;
   return !clique.other_domains.contains(entry.domain_uid) && BelongsHere(clique, node);
 }

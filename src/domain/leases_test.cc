@@ -139,6 +139,20 @@ TEST(RebuildTest, unknown_owner_keeps_the_number_reserved) {
   EXPECT_EQ(domain.channels[0].compute_domain, (api::ObjectRef{"", "", kBlue}));
 }
 
+TEST(RebuildTest, channel_of_a_node_whose_gpus_have_moved_since_is_found_by_the_domains_name) {
+  Clique clique;
+  clique.name = kClique;
+  api::ImexNode moved = Node("a");
+  moved.status.clique_ids = {"another.clique"};
+  moved.status.channels = {{"lost-uid", 9, kRed, kClique}};
+  const auto domain = Rebuild(kClique, clique, All({moved}), {{"team", "red", kRed}});
+  ASSERT_EQ(domain.channels.size(), 1U);
+  EXPECT_EQ(domain.channels[0].channel, 9);
+  Clique other;
+  other.name = "another.clique";
+  EXPECT_TRUE(HoldsUngranted(other, moved)) << "it enters no other domain before it has let go";
+}
+
 TEST(RebuildTest, second_channel_of_one_owner_may_only_drain) {
   Clique clique;
   clique.name = kClique;

@@ -38,7 +38,7 @@ struct Grant {
   api::ObjectRef compute_domain;
 
   bool WithoutChannel() const { return domain.empty(); }
-  api::NodeChannel Reported() const { return {domain_uid, channel, compute_domain.uid}; }
+  api::NodeChannel Reported() const { return {domain_uid, channel, compute_domain.uid, domain}; }
   bool operator==(const Grant&) const = default;
 };
 

@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(CheckpointRules, a_started_prepare_is_reported_but_vouches_for_nobody) {
   Checkpoint checkpoint;
   EXPECT_EQ(Begin(checkpoint, Entry("a"), 0, true).value(), BeginOutcome::kStarted);
-  EXPECT_THAT(HeldChannels(checkpoint), ElementsAre(api::NodeChannel{"domain-uid", 7, kRed}));
+  EXPECT_THAT(HeldChannels(checkpoint), ElementsAre(api::NodeChannel{"domain-uid", 7, kRed, "clique.1"}));
   EXPECT_EQ(Begin(checkpoint, Entry("b"), 0, true).value(), BeginOutcome::kStarted);
 }
 
@@ -142,11 +142,11 @@ TEST(CheckpointRules, the_last_holder_starts_the_withdrawal_and_no_earlier_one_d
   Unprepare(checkpoint, "b");
   EXPECT_THAT(checkpoint.withdrawing, IsEmpty());
   EndLingering(checkpoint, "b");
-  EXPECT_THAT(checkpoint.withdrawing, ElementsAre(api::NodeChannel{"domain-uid", 7, kRed}));
+  EXPECT_THAT(checkpoint.withdrawing, ElementsAre(api::NodeChannel{"domain-uid", 7, kRed, "clique.1"}));
   EXPECT_THAT(HeldChannels(checkpoint), IsEmpty());
   EXPECT_EQ(Begin(checkpoint, Entry("c"), checkpoint.sequence, true).value(), BeginOutcome::kWithdrawing);
   EXPECT_THAT(checkpoint.claims, IsEmpty());
-  EndWithdrawal(checkpoint, {{"domain-uid", 7, kRed}});
+  EndWithdrawal(checkpoint, {{"domain-uid", 7, kRed, "clique.1"}});
   EXPECT_EQ(Begin(checkpoint, Entry("c"), checkpoint.sequence, true).value(), BeginOutcome::kStarted);
 }
 
@@ -154,7 +154,7 @@ TEST(CheckpointRules, a_start_that_replaces_a_dead_one_withdraws_its_other_chann
   Checkpoint checkpoint;
   ASSERT_TRUE(Begin(checkpoint, Entry("a", kRed, 7, "dead"), 0, false));
   ASSERT_TRUE(Begin(checkpoint, Entry("a", kRed, 9, "alive"), 0, false));
-  EXPECT_THAT(checkpoint.withdrawing, ElementsAre(api::NodeChannel{"domain-uid", 7, kRed}));
+  EXPECT_THAT(checkpoint.withdrawing, ElementsAre(api::NodeChannel{"domain-uid", 7, kRed, "clique.1"}));
   EXPECT_FALSE(Complete(checkpoint, "a", "dead"));
   EXPECT_TRUE(Complete(checkpoint, "a", "alive"));
 }

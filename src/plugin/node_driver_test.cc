@@ -189,7 +189,7 @@ TEST_F(NodeDriverTest, first_pod_announces_checks_and_gets_the_leased_channel) {
   EXPECT_EQ(device.pool, kNode);
   EXPECT_EQ(device.share_id, "aaaaaaaa-0000-4000-8000-000000000001");
   EXPECT_THAT(device.cdi_ids, ElementsAre("compute-domain.nvidia.com/claim=" + ClaimUid(1)));
-  EXPECT_THAT(report.asked, ElementsAre(api::NodeChannel{kDomainUid, 7, kRedUid}));
+  EXPECT_THAT(report.asked, ElementsAre(api::NodeChannel{kDomainUid, 7, kRedUid, kDomain}));
   // Two reads of the claim around the announcement, one of the domain after it; the report is the reporter's one write.
   EXPECT_THAT(api.calls, ElementsAre("get resourceclaims", "get imexdomains", "get resourceclaims"));
   EXPECT_EQ(Stored().claims.at(ClaimUid(1)).phase, ClaimPhase::kCompleted);
@@ -523,7 +523,7 @@ TEST_F(NodeDriverTest, unprepare_needs_no_api_and_lets_the_channel_linger) {
   EXPECT_TRUE(std::filesystem::exists(MarkerPath(1)));
   EXPECT_TRUE(Stored().claims.empty());
   EXPECT_EQ(Stored().lingering.at(ClaimUid(1)).channel, 7);
-  EXPECT_THAT(HeldChannels(Stored()), ElementsAre(api::NodeChannel{kDomainUid, 7, kRedUid}));
+  EXPECT_THAT(HeldChannels(Stored()), ElementsAre(api::NodeChannel{kDomainUid, 7, kRedUid, kDomain}));
 }
 
 TEST_F(NodeDriverTest, unprepare_of_an_unknown_claim_succeeds) {

@@ -78,7 +78,7 @@ class NodeReporterTest : public ::testing::Test {
   ManualExecutor executor;
   FakeApi api{executor};
   ClaimFiles files{PathsIn(dir)};
-  const api::NodeChannel red{kDomainUid, 7, kRedUid};
+  const api::NodeChannel red{kDomainUid, 7, kRedUid, kDomain};
 };
 
 TEST_F(NodeReporterTest, missing_object_is_created_with_the_node_as_owner_and_reported) {

@@ -106,7 +106,7 @@ TEST_F(SweeperTest, prepare_that_died_is_forgotten_when_nobody_can_be_at_it_any_
   executor.Advance(Duration(3'000));
   EXPECT_THAT(state.last().claims, IsEmpty());
   EXPECT_THAT(state.last().lingering, IsEmpty());  // it was never given to a container
-  EXPECT_THAT(state.last().withdrawing, ElementsAre(api::NodeChannel{kDomainUid, 7, kRedUid}));
+  EXPECT_THAT(state.last().withdrawing, ElementsAre(api::NodeChannel{kDomainUid, 7, kRedUid, kDomain}));
   EXPECT_THAT(api.calls, IsEmpty());
 }
 
