@@ -126,7 +126,7 @@ TEST_F(SlicePublisherTest, slice_wiped_before_its_creation_is_answered_is_create
 TEST_F(SlicePublisherTest, slice_that_a_write_finds_gone_is_created_again) {
   Start();
   api.objects.clear();  // and the watch does not tell
-  publisher->SetClique("other.1");
+  publisher->SetOffer("other.1", true);
   executor.Advance(Duration(1'000));
   EXPECT_EQ(Slice()["spec"]["devices"][0]["attributes"]["cliqueID"]["string"], "other.1");
 }
@@ -150,7 +150,7 @@ TEST_F(SlicePublisherTest, slices_of_another_driver_of_this_name_are_removed_and
 }
 
 TEST_F(SlicePublisherTest, highest_generation_there_is_can_be_matched) {
-  auto old = BuildSlice({kNode, kDomain, 32, DeviceMode::kPlain}, kOwner, INT64_MAX);
+  auto old = BuildSlice({kNode, kDomain, true, 32, DeviceMode::kPlain}, kOwner, INT64_MAX);
   old["metadata"]["name"] = "node-1-compute-domain-x7k2p";
   api.Put(api::kResourceSlices, old);
   Start();

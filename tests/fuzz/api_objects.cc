@@ -98,7 +98,7 @@ void ResourceSlice(std::string_view input) {
   server.Put(api::kResourceSlices, slice);
   plugin::SlicePublisher publisher(executor, server, plugin::kNode, 32, plugin::DeviceModeChoice::kAuto, 1);
   publisher.Start();
-  publisher.SetClique("clique.1");
+  publisher.SetOffer("clique.1", true);
   publisher.BecomePublisher({"v1", "Node", plugin::kNode, "node-uid", false});
   executor.Advance(Duration(60'000));
   const json* ours = server.Find(api::kResourceSlices, {"", plugin::SliceName(plugin::kNode)});

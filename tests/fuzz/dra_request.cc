@@ -18,6 +18,7 @@ constexpr char kNobody[] = "99999999-9999-4999-8999-999999999999";
 
 class Reported final : public ChannelReport {
   void EnsureReported(const api::NodeChannel&, std::function<void(Status)> done) override { done({}); }
+  void PrepareEnded(const std::string&, bool) override {}
 };
 
 // Device numbers are read from real files; they are the same for every input.
