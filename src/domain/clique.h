@@ -30,8 +30,8 @@ const api::ImexNode* FindNode(const Nodes& nodes, const std::string& name);
 // True when the node reports this clique and no other.
 bool ReportsClique(const Clique& clique, const api::ImexNode& node);
 // True when an entry of the node's report is a channel of this clique's IMEX domain. The name decides: the daemons of a lost and
-// rebuilt domain are the same ones, and what the node's GPUs have become since says nothing of its processes. An entry without name
-// counts here unless another IMEXDomain has its UID.
+// rebuilt domain are the same ones, and what the node's GPUs have become since says nothing of its processes. An entry without
+// name counts here unless another IMEXDomain has its UID.
 bool HeldHere(const Clique& clique, const api::ImexNode& node, const api::NodeChannel& entry);
 bool HoldsAnyHere(const Clique& clique, const api::ImexNode& node);
 // True when the node lists a channel that no lease of this domain gives to that ComputeDomain. Such a node is admitted to no

@@ -67,7 +67,7 @@ TEST(CheckpointText, fields_of_a_newer_plugin_are_passed_over) {
 
 TEST(CheckpointText, fields_an_older_plugin_did_not_write_may_be_missing) {
   const auto read = DecodeCheckpoint(R"({"version":1,"bootID":"b","claims":[
-      {"claim":{"namespace":"n","name":"c","uid":"a"},"state":"PrepareCompleted","grant":{"channel":7}}]})");
+      {"claim":{"namespace":"n","name":"c","uid":"a"},"state":"PrepareCompleted","grant":{"domain":"d","channel":7}}]})");
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_NE(FindCompleted(*read, "a"), nullptr);
   EXPECT_EQ(read->sequence, 0u);

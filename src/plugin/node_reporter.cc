@@ -28,7 +28,10 @@ NodeReporter::NodeReporter(Executor& executor, kube::ApiClient& client, NodeStat
     : executor_(executor), client_(client), state_(state), node_(std::move(node)), boot_id_(std::move(boot_id)) {}
 
 void NodeReporter::BecomePublisher(const api::OwnerReference& owner) {
+  // Again, because the Node was made anew: a request may be on its way, and its answer must find this one's turn.
+  const bool again = owner_.has_value();
   owner_ = owner;
+  if (again) return Reconcile();
   // The watch may be behind the last write of the instance before this one.
   turn_ = Requesting{};
   Reread();

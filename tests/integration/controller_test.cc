@@ -196,18 +196,14 @@ TEST_F(TwoNodes, hostile_claims_are_refused_where_the_plugin_reads_it) {
 }
 
 TEST_F(TwoNodes, spec_that_cannot_be_served_says_so_and_gets_nothing) {
-  const std::string red = MakeComputeDomain("red", {{"gating", {{"minNodes", 2}}}});
+  const std::string red = MakeComputeDomain("red", {{"isolationMode", "Domain"}});
   ASSERT_TRUE(Eventually([&] { return ConditionOf("red", "Accepted") == "False NotServed"; }));
-  EXPECT_THAT(ComputeDomain("red")->status.conditions[0].message, HasSubstr("spec.gating"));
+  EXPECT_THAT(ComputeDomain("red")->status.conditions[0].message, HasSubstr("spec.isolationMode"));
   EXPECT_TRUE(Template("red-channel").is_null());
   Run("one", red, a_);
   ASSERT_TRUE(Eventually([&] { return !Domain()->refusals.empty(); }));
   EXPECT_EQ(Domain()->refusals[0].reason, "NotAccepted");
-  // Gating may be removed at any time.
-  MustCall(kube::MergePatch(api::kComputeDomains, {ns_, "red"}, {{"spec", {{"gating", nullptr}}}}));
-  WaitForLease(red);
-  EXPECT_TRUE(Eventually([&] { return ConditionOf("red", "Accepted") == "True Accepted"; }));
-  EXPECT_TRUE(Domain()->refusals.empty());
+  EXPECT_TRUE(Domain()->channels.empty());
   EXPECT_TRUE(Eventually([&] { return !Told("red").empty(); }));
   EXPECT_THAT(Told("red"), testing::ElementsAre("NotServed"));
 }
