@@ -145,19 +145,22 @@ Status Cluster::Remove(const ImexDomain& domain) {
   return RemoveFinalizer(domain.meta, api::kImexDomains);
 }
 
-Status Cluster::WriteNodeSpec(const ImexNode& node, const NodeDecision& decision, bool version) {
+Status Cluster::WriteNodeSpec(const ImexNode& node, const NodeDecision& decision, bool moves) {
   ImexNode wanted = node;
   wanted.domain = decision.domain;
   wanted.refusals = decision.refusals;
   wanted.exemptions = decision.exemptions;
   const json encoded = api::EncodeImexNode(wanted);
-  // The plugin writes status all the time, so a version is demanded only where a stale view would do harm.
   json patch = {{"metadata", {{"uid", node.meta.uid}}},
                 {"spec",
-                 {{"domain", encoded["spec"].value("domain", json(nullptr))},
-                  {"refusals", encoded["spec"].value("refusals", json(nullptr))},
+                 {{"refusals", encoded["spec"].value("refusals", json(nullptr))},
                   {"exemptions", encoded["spec"].value("exemptions", json(nullptr))}}}};
-  if (version) patch["metadata"]["resourceVersion"] = node.meta.resource_version;
+  // The plugin writes status all the time, so a version is demanded only where a stale view would do harm: it would take an
+  // assignment back that another leader has given since.
+  if (moves) {
+    patch["metadata"]["resourceVersion"] = node.meta.resource_version;
+    patch["spec"]["domain"] = encoded["spec"].value("domain", json(nullptr));
+  }
   const auto answer = CallAndWait(client_, kube::MergePatch(api::kImexNodes, node.meta.Key(), patch));
   ForgetIfGone(world_, node, answer);
   return Learn<ImexNode>(world_, answer, api::DecodeImexNode);

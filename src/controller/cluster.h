@@ -32,8 +32,8 @@ class Cluster {
   // Creates a domain without resourceVersion, else updates it with that precondition.
   Status Write(const api::ImexDomain& domain);
   Status Remove(const api::ImexDomain& domain);
-  // `version`: the IMEXNode must still be the one that was decided from.
-  Status WriteNodeSpec(const api::ImexNode& node, const NodeDecision& decision, bool version);
+  // `moves`: the domain is written as well, if the IMEXNode still is the one that was decided from.
+  Status WriteNodeSpec(const api::ImexNode& node, const NodeDecision& decision, bool moves);
   Status AddFinalizer(const api::ComputeDomain& cd);
   Status RemoveFinalizer(const api::ObjectMeta& meta, const api::ResourceType& type);
   // kAlreadyExists: somebody has a template of that name.

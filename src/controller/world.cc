@@ -146,8 +146,13 @@ void World::Remove(const std::shared_ptr<const ComputeDomain>& cd) {
 
 void World::Remove(const std::shared_ptr<const ImexDomain>& domain) {
   const std::lock_guard lock(mutex_);
+  // What was indexed is the version known so far; the deleted one may be newer and have lost members in between.
+  const auto before = domains_.Get(domain->meta.Key());
   domains_.Remove(domain);
-  if (!domains_.Get(domain->meta.Key())) UnindexMembers(*domain);
+  if (!domains_.Get(domain->meta.Key())) {
+    if (before) UnindexMembers(*before);
+    UnindexMembers(*domain);
+  }
   DomainChanged(*domain);
   QueueThoseWhoLeft(*domain, ImexDomain());
 }
