@@ -9,14 +9,18 @@ import pytest
 from demo import workload
 from demo.workload import Member
 from lab.client import (
-    COMPUTE_DOMAIN, EVENT, IMEX_NODE, NODE, POD, SLICE, ApiError, Cluster, compute_domain_manifest, wait_until,
+    COMPUTE_DOMAIN, DAEMON_SET, EVENT, IMEX_NODE, NODE, POD, SLICE, ApiError, Cluster, compute_domain_manifest, wait_until,
 )
 
-from .conftest import driver_ready
+from .conftest import DRIVER_NAMESPACE, driver_ready
 from .driver_pods import PROGRAMS, imex_processes, kill, kill_all, pods_of
 from .node_files import checkpoint_claims, lab, processes_of_pod
 
-OS_LABEL = "kubernetes.io/os"
+PLUGIN = "compute-domain-kubelet-plugin"
+# A label of our own: those of Kubernetes are put right by the kubelet when it thinks of it.
+ABSENT_LABEL = "e2e.computedomain/plugin"
+UNLESS_ABSENT = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+    {"matchExpressions": [{"key": ABSENT_LABEL, "operator": "NotIn", "values": ["absent"]}]}]}}}
 
 
 def kill_api_server(_: Cluster) -> None:
@@ -127,15 +131,26 @@ def test_plugin_that_starts_without_the_api_server_leaves_nvidia_imex_alone(clus
     assert imex_processes(cluster) == imex, "nvidia-imex kept its process"
 
 
+def rolled_out(cluster: Cluster, nodes: list[str]) -> bool:
+    found = cluster.get(DAEMON_SET, PLUGIN, DRIVER_NAMESPACE)
+    status = found["status"]
+    return (status.get("observedGeneration") == found["metadata"]["generation"]
+            and status.get("updatedNumberScheduled") == status.get("numberReady") == len(nodes)
+            and len(pods_of(cluster, "kubelet-plugin")) == len(nodes))
+
+
 @pytest.fixture
 def absent_plugin(cluster: Cluster, nodes: list[str]) -> Iterator[str]:
-    """A node without kubelet plugin: its DaemonSet asks for this label. The plugin comes back with it."""
-    cluster.patch(NODE, nodes[0], {"metadata": {"labels": {OS_LABEL: "none"}}})
+    """A node without kubelet plugin; it comes back when the label goes. The affinity stays: no other node has the label."""
+    cluster.patch(DAEMON_SET, PLUGIN, {"spec": {"template": {"spec": {"affinity": UNLESS_ABSENT}}}}, DRIVER_NAMESPACE)
+    wait_until(lambda: rolled_out(cluster, nodes), "the plugins updated", 120)
+    cluster.patch(NODE, nodes[0], {"metadata": {"labels": {ABSENT_LABEL: "absent"}}})
     try:
         wait_until(lambda: not pods_of(cluster, "kubelet-plugin", nodes[0]), "the plugin's pod gone", 90)
         yield nodes[0]
     finally:
-        cluster.patch(NODE, nodes[0], {"metadata": {"labels": {OS_LABEL: "linux"}}})
+        cluster.patch(NODE, nodes[0], {"metadata": {"labels": {ABSENT_LABEL: None}}})
+        wait_until(lambda: rolled_out(cluster, nodes), "the plugin back", 120)
 
 
 def has_refused(cluster: Cluster, pod: str, namespace: str) -> bool:
@@ -159,6 +174,6 @@ def test_pods_bound_while_the_plugin_is_away_run_within_5_seconds_of_its_return(
     before = registered(cluster, absent_plugin)
     if slices == "are-wiped":
         wait_until(lambda: not cluster.list(SLICE, fieldSelector=f"spec.nodeName={absent_plugin}"), "the node's slices removed", 90)
-    cluster.patch(NODE, absent_plugin, {"metadata": {"labels": {OS_LABEL: "linux"}}})
+    cluster.patch(NODE, absent_plugin, {"metadata": {"labels": {ABSENT_LABEL: None}}})
     wait_until(lambda: registered(cluster, absent_plugin) != before, "the plugin registered with its kubelet", 60)
     workload.wait_running(cluster, [m.pod for m in late], namespace, 5)
