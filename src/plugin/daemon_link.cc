@@ -30,10 +30,7 @@ bool HoldsChannel(const Checkpoint& checkpoint, const std::function<bool(const s
 // back.
 bool StillMember(const NodeView& view, const Checkpoint& checkpoint, const fabric::DesiredDomain& run) {
   if (!view.domain || view.domain->meta.name != run.name) return false;
-  const auto& members = view.domain->members;
-  const bool counted = std::any_of(members.begin(), members.end(), [&](const api::DomainMember& member) {
-    return member.node == view.node && member.index == run.index;
-  });
+  const api::DomainMember* const member = api::FindMember(*view.domain, view.node);
   const auto granted = [&](const api::NodeChannel& held) {
     const auto& leases = view.domain->channels;
     return std::any_of(leases.begin(), leases.end(), [&](const api::ChannelLease& lease) {
@@ -41,7 +38,7 @@ bool StillMember(const NodeView& view, const Checkpoint& checkpoint, const fabri
     });
   };
   const auto held = HeldChannels(checkpoint);
-  return counted && !held.empty() && std::all_of(held.begin(), held.end(), granted);
+  return member != nullptr && member->index == run.index && !held.empty() && std::all_of(held.begin(), held.end(), granted);
 }
 
 fabric::DesiredConfig ConfigOf(const api::ImexConfig& config) {
