@@ -72,6 +72,10 @@ std::vector<api::NodeChannel> HeldChannels(const Checkpoint& checkpoint) {
   return {held.begin(), held.end()};
 }
 
+bool HasDaemonClaim(const Checkpoint& checkpoint) {
+  return std::any_of(checkpoint.claims.begin(), checkpoint.claims.end(), [](const auto& item) { return !item.second.grant; });
+}
+
 const ClaimEntry* FindCompleted(const Checkpoint& checkpoint, const std::string& claim_uid) {
   const auto it = checkpoint.claims.find(claim_uid);
   return it != checkpoint.claims.end() && it->second.phase == ClaimPhase::kCompleted ? &it->second : nullptr;

@@ -80,6 +80,9 @@ Result<Checkpoint> DecodeCheckpoint(std::string_view text);
 // What IMEXNode.status.channels must say: whatever a process may hold or is about to get. Sorted.
 std::vector<api::NodeChannel> HeldChannels(const Checkpoint& checkpoint);
 
+// The claim of this node's daemon is prepared, or about to be.
+bool HasDaemonClaim(const Checkpoint& checkpoint);
+
 // The entry if `claim_uid` is prepared.
 const ClaimEntry* FindCompleted(const Checkpoint& checkpoint, const std::string& claim_uid);
 

@@ -54,11 +54,10 @@ std::string SliceName(const std::string& node) {
   return std::to_string(StableHash(node)) + "-" + api::kDriverName;
 }
 
-json BuildSlice(const SliceInput& input, const api::OwnerReference& node, std::int64_t generation) {
-  json owner{{"apiVersion", node.api_version}, {"kind", node.kind}, {"name", node.name}, {"uid", node.uid}, {"controller", true}};
+json BuildSlice(const SliceInput& input, std::int64_t generation) {
   return {{"apiVersion", api::kResourceSlices.ApiVersion()},
           {"kind", api::kResourceSlices.kind},
-          {"metadata", {{"name", SliceName(input.node)}, {"ownerReferences", json::array({std::move(owner)})}}},
+          {"metadata", {{"name", SliceName(input.node)}}},
           {"spec",
            {{"driver", api::kDriverName},
             {"nodeName", input.node},

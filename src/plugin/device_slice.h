@@ -24,9 +24,9 @@ struct SliceInput {
 
 // `spec.devices`.
 nlohmann::json SliceDevices(const SliceInput& input);
-// The whole object; the node's pool is this one slice. `name` is a function of node and driver, so that creating it twice is
+// All but the owner; the node's pool is this one slice. `name` is a function of node and driver, so that creating it twice is
 // harmless.
-nlohmann::json BuildSlice(const SliceInput& input, const api::OwnerReference& node, std::int64_t generation);
+nlohmann::json BuildSlice(const SliceInput& input, std::int64_t generation);
 std::string SliceName(const std::string& node);
 
 // True when everything `wanted` says stands in `actual`. What the server adds (defaults) does not count.

@@ -27,11 +27,8 @@ bool Lists(const api::ImexNodeStatus& status, const api::NodeChannel& channel) {
 NodeReporter::NodeReporter(Executor& executor, kube::ApiClient& client, NodeState& state, std::string node, std::string boot_id)
     : executor_(executor), client_(client), state_(state), node_(std::move(node)), boot_id_(std::move(boot_id)) {}
 
-void NodeReporter::BecomePublisher(const api::OwnerReference& owner) {
-  // Again, because the Node was made anew: a request may be on its way, and its answer must find this one's turn.
-  const bool again = owner_.has_value();
-  owner_ = owner;
-  if (again) return Reconcile();
+void NodeReporter::BecomePublisher(OwnerSource owner) {
+  owner_ = std::move(owner);
   // The watch may be behind the last write of the instance before this one.
   turn_ = Requesting{};
   Reread();
@@ -114,18 +111,20 @@ api::ImexNodeStatus NodeReporter::Desired() const {
 
 void NodeReporter::Reconcile() {
   if (!owner_ || !observed_any_ || !fabric_ || !std::holds_alternative<Idle>(turn_)) return;
-  if (!known_) return Create();
+  if (!known_) {
+    turn_ = Requesting{};
+    return owner_([this](const api::OwnerReference& owner) { Create(owner); });
+  }
   const api::ImexNodeStatus desired = Desired();
   if (known_->status != desired) return Write(desired);
   FinishWithdrawals();
   AnswerWaiting();
 }
 
-void NodeReporter::Create() {
+void NodeReporter::Create(const api::OwnerReference& owner) {
   api::ImexNode node;
   node.meta.name = node_;
-  node.meta.owners = {*owner_};
-  turn_ = Requesting{};
+  node.meta.owners = {owner};
   client_.Call(kube::Create(api::kImexNodes, "", api::EncodeImexNode(node)), [this](Result<json> answer) {
     if (!answer && answer.error().code == ErrorCode::kAlreadyExists) return Reread();
     OnAnswer(answer ? api::DecodeImexNode(*answer) : Fail(answer.error()), "create");

@@ -19,6 +19,7 @@
 #include "src/kube/client.h"
 #include "src/plugin/node_driver.h"
 #include "src/plugin/node_state.h"
+#include "src/plugin/own_node.h"
 
 namespace cd::plugin {
 
@@ -26,9 +27,9 @@ class NodeReporter final : public ChannelReport {
  public:
   NodeReporter(Executor& executor, kube::ApiClient& client, NodeState& state, std::string node, std::string boot_id);
 
-  // From here on this instance writes. `owner` is the Node. What the checkpoint holds must be known to `state` by now: the first
-  // report is what the controller rebuilds a lost domain from.
-  void BecomePublisher(const api::OwnerReference& owner);
+  // From here on this instance writes; the IMEXNode it creates belongs to whom `owner` names then. What the checkpoint holds must
+  // be known to `state` by now: the first report is what the controller rebuilds a lost domain from.
+  void BecomePublisher(OwnerSource owner);
 
   // What the watch says about the IMEXNode; null: there is none.
   void SetObserved(std::shared_ptr<const api::ImexNode> node);
@@ -64,7 +65,7 @@ class NodeReporter final : public ChannelReport {
   api::ImexNodeStatus Desired() const;
   void Reconcile();
   void ForgetLost(const std::string& claim_uid, const std::string& time);
-  void Create();
+  void Create(const api::OwnerReference& owner);
   void Write(const api::ImexNodeStatus& desired);
   void Reread();
   void Learn(const api::ImexNode& node);
@@ -79,9 +80,9 @@ class NodeReporter final : public ChannelReport {
   NodeState& state_;
   const std::string node_;
   const std::string boot_id_;
-  std::optional<api::OwnerReference> owner_;  // set: publisher
-  bool observed_any_ = false;                 // the watch has spoken
-  std::optional<Known> known_;                // newest state of the object this process has seen
+  OwnerSource owner_;           // set: publisher
+  bool observed_any_ = false;   // the watch has spoken
+  std::optional<Known> known_;  // newest state of the object this process has seen
   std::string wanted_maintenance_;
   std::optional<fabric::FabricView> fabric_;  // nothing is reported before the first reading
   api::NodeDaemon daemon_;

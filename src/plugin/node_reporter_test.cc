@@ -83,7 +83,7 @@ class NodeReporterTest : public ::testing::Test {
 
 TEST_F(NodeReporterTest, missing_object_is_created_with_the_node_as_owner_and_reported) {
   auto instance = Start();
-  instance->reporter.BecomePublisher(kOwner);
+  instance->reporter.BecomePublisher(OwnedBy(kOwner));
   executor.RunPosted();
   const auto node = Stored();
   ASSERT_EQ(node.meta.owners.size(), 1u);
@@ -98,7 +98,7 @@ TEST_F(NodeReporterTest, missing_object_is_created_with_the_node_as_owner_and_re
 TEST_F(NodeReporterTest, first_report_of_a_new_object_says_what_the_checkpoint_holds) {
   auto instance = Start();
   Hold(*instance, 1);
-  instance->reporter.BecomePublisher(kOwner);
+  instance->reporter.BecomePublisher(OwnedBy(kOwner));
   executor.RunPosted();
   EXPECT_THAT(Stored().status.channels, ElementsAre(red));
   EXPECT_EQ(api.Count("patch imexnodes/status"), 1);
@@ -108,7 +108,7 @@ TEST_F(NodeReporterTest, nothing_is_written_before_the_fabric_was_read_and_by_no
   NodeState state(executor, dir.path() / "plugin", "boot-1", files);
   NodeReporter reporter(executor, api, state, kNode, "boot-1");
   reporter.SetObserved(nullptr);
-  reporter.BecomePublisher(kOwner);
+  reporter.BecomePublisher(OwnedBy(kOwner));
   executor.RunPosted();
   EXPECT_EQ(Writes(), 0);
   auto second = Start();
@@ -117,7 +117,7 @@ TEST_F(NodeReporterTest, nothing_is_written_before_the_fabric_was_read_and_by_no
 
 TEST_F(NodeReporterTest, further_claims_of_a_compute_domain_cost_no_write) {
   auto instance = Start();
-  instance->reporter.BecomePublisher(kOwner);
+  instance->reporter.BecomePublisher(OwnedBy(kOwner));
   executor.RunPosted();
   Hold(*instance, 1);
   const int writes = Writes();
@@ -133,7 +133,7 @@ TEST_F(NodeReporterTest, further_claims_of_a_compute_domain_cost_no_write) {
 
 TEST_F(NodeReporterTest, changes_while_a_write_is_under_way_become_one_more_write) {
   auto instance = Start();
-  instance->reporter.BecomePublisher(kOwner);
+  instance->reporter.BecomePublisher(OwnedBy(kOwner));
   executor.RunPosted();
   const int writes = Writes();
   instance->reporter.SetDaemon({"10.0.0.1", "i1", kDomainUid, 3, api::DaemonState::kStarting, {}});
@@ -146,7 +146,7 @@ TEST_F(NodeReporterTest, changes_while_a_write_is_under_way_become_one_more_writ
 
 TEST_F(NodeReporterTest, channel_counts_as_reported_only_when_the_server_has_it) {
   auto instance = Start();
-  instance->reporter.BecomePublisher(kOwner);
+  instance->reporter.BecomePublisher(OwnedBy(kOwner));
   executor.RunPosted();
   Hold(*instance, 1);
   int answered = 0;
@@ -163,7 +163,7 @@ TEST_F(NodeReporterTest, channel_counts_as_reported_only_when_the_server_has_it)
 
 TEST_F(NodeReporterTest, withdrawal_ends_only_after_the_server_heard_of_it) {
   auto instance = Start();
-  instance->reporter.BecomePublisher(kOwner);
+  instance->reporter.BecomePublisher(OwnedBy(kOwner));
   executor.RunPosted();
   Hold(*instance, 1);
   api.fault = [](const kube::ApiRequest& request) -> std::optional<Error> {
@@ -182,7 +182,7 @@ TEST_F(NodeReporterTest, withdrawal_ends_only_after_the_server_heard_of_it) {
 
 TEST_F(NodeReporterTest, controllers_write_in_between_is_read_and_the_report_written_again) {
   auto instance = Start();
-  instance->reporter.BecomePublisher(kOwner);
+  instance->reporter.BecomePublisher(OwnedBy(kOwner));
   executor.RunPosted();
   // The watch has not told of this yet when the next report is computed.
   auto object = *api.Find(api::kImexNodes, {"", kNode});
@@ -197,12 +197,12 @@ TEST_F(NodeReporterTest, controllers_write_in_between_is_read_and_the_report_wri
 
 TEST_F(NodeReporterTest, late_write_of_a_dead_instance_cannot_take_a_report_back) {
   auto dead = Start();
-  dead->reporter.BecomePublisher(kOwner);
+  dead->reporter.BecomePublisher(OwnedBy(kOwner));
   executor.RunPosted();
   const std::string version = (*api.Find(api::kImexNodes, {"", kNode}))["metadata"]["resourceVersion"];
   dead.reset();
   auto alive = Start();
-  alive->reporter.BecomePublisher(kOwner);
+  alive->reporter.BecomePublisher(OwnedBy(kOwner));
   executor.RunPosted();
   Hold(*alive, 1);
   ASSERT_THAT(Stored().status.channels, ElementsAre(red));
@@ -220,7 +220,7 @@ TEST_F(NodeReporterTest, late_write_of_a_dead_instance_cannot_take_a_report_back
 
 TEST_F(NodeReporterTest, deleted_object_is_created_and_reported_anew) {
   auto instance = Start();
-  instance->reporter.BecomePublisher(kOwner);
+  instance->reporter.BecomePublisher(OwnedBy(kOwner));
   executor.RunPosted();
   Hold(*instance, 1);
   api.Remove(api::kImexNodes, {"", kNode});
@@ -228,9 +228,21 @@ TEST_F(NodeReporterTest, deleted_object_is_created_and_reported_anew) {
   EXPECT_THAT(Stored().status.channels, ElementsAre(red));
 }
 
+TEST_F(NodeReporterTest, object_gone_with_its_node_waits_for_the_node_to_be_there_again) {
+  auto instance = Start();
+  std::vector<OnOwner> asked;
+  instance->reporter.BecomePublisher([&](OnOwner done) { asked.push_back(std::move(done)); });
+  executor.Advance(Duration(60'000));
+  EXPECT_EQ(api.Find(api::kImexNodes, {"", kNode}), nullptr) << "the garbage collector would take it again, for ever";
+  ASSERT_EQ(asked.size(), 1u);
+  asked[0](kOwner);
+  executor.RunPosted();
+  EXPECT_EQ(Stored().status.fabric, api::FabricState::kReady);
+}
+
 TEST_F(NodeReporterTest, instance_that_does_not_publish_waits_for_the_other_and_asks_the_server) {
   auto publisher = Start();
-  publisher->reporter.BecomePublisher(kOwner);
+  publisher->reporter.BecomePublisher(OwnedBy(kOwner));
   executor.RunPosted();
   auto second = Start();
   Hold(*second, 1);  // recorded by the second; the first has not looked yet
@@ -246,7 +258,7 @@ TEST_F(NodeReporterTest, instance_that_does_not_publish_waits_for_the_other_and_
 
 TEST_F(NodeReporterTest, registration_with_the_kubelet_is_told_and_outlives_the_process_that_told_it) {
   auto first = Start();
-  first->reporter.BecomePublisher(kOwner);
+  first->reporter.BecomePublisher(OwnedBy(kOwner));
   executor.RunPosted();
   EXPECT_EQ(Stored().status.plugin_registered, "");
   first->reporter.SetRegistered("10:00");
@@ -254,7 +266,7 @@ TEST_F(NodeReporterTest, registration_with_the_kubelet_is_told_and_outlives_the_
   EXPECT_EQ(Stored().status.plugin_registered, "10:00");
   first.reset();
   auto second = Start();
-  second->reporter.BecomePublisher(kOwner);
+  second->reporter.BecomePublisher(OwnedBy(kOwner));
   Hold(*second, 1);
   EXPECT_EQ(Stored().status.plugin_registered, "10:00");
   second->reporter.SetRegistered("10:05");
@@ -264,7 +276,7 @@ TEST_F(NodeReporterTest, registration_with_the_kubelet_is_told_and_outlives_the_
 
 TEST_F(NodeReporterTest, lost_prepare_is_told_until_the_claim_is_prepared_or_it_is_no_news_any_more) {
   auto instance = Start();
-  instance->reporter.BecomePublisher(kOwner);
+  instance->reporter.BecomePublisher(OwnedBy(kOwner));
   instance->reporter.PrepareEnded("claim-1", true);
   instance->reporter.PrepareEnded("claim-2", true);
   executor.RunPosted();
@@ -280,7 +292,7 @@ TEST_F(NodeReporterTest, lost_prepare_is_told_until_the_claim_is_prepared_or_it_
 
 TEST_F(NodeReporterTest, maintenance_is_acknowledged_when_no_channel_is_held_and_ended_by_its_removal) {
   auto instance = Start();
-  instance->reporter.BecomePublisher(kOwner);
+  instance->reporter.BecomePublisher(OwnedBy(kOwner));
   executor.RunPosted();
   Hold(*instance, 1);
   auto object = *api.Find(api::kImexNodes, {"", kNode});
@@ -303,7 +315,7 @@ TEST_F(NodeReporterTest, server_that_keeps_something_else_is_not_written_to_with
     if (object.contains("status")) object["status"].erase("driverVersion");
   };
   auto instance = Start();
-  instance->reporter.BecomePublisher(kOwner);
+  instance->reporter.BecomePublisher(OwnedBy(kOwner));
   executor.RunPosted();
   EXPECT_EQ(api.Count("patch imexnodes/status"), 1);
   executor.Advance(Duration(3'000));

@@ -39,7 +39,7 @@ Plugin::Plugin(EventLoop& loop, kube::ApiClient& client, PluginOptions options)
                 SetHealth();
               }),
       slices_(loop, client, options_.node, options_.slots, options_.device_mode, options_.seed + 2),
-      labels_(loop, client, options_.node, options_.seed + 3),
+      own_node_(loop, client, options_.node, options_.seed + 3),
       processes_(loop, options_.proc_root),
       linger_(loop, state_, files_, processes_),
       sweeper_(loop, client, state_, files_, options_.node),
@@ -98,24 +98,36 @@ void Plugin::BecomePublisher() {
   daemon_.BecomePublisher();
   linger_.Start();
   sweeper_.Start();
-  labels_.Follow([this](const api::OwnerReference& owner) {
-    owner_ = owner;
-    reporter_.BecomePublisher(owner);
-    Offer();
-  });
+  reporter_.BecomePublisher(Owner());
+  Offer();
   OnView();
   SetLabels();
 }
 
 void Plugin::OnRegistered() {
-  if (std::exchange(registered_, true)) return;
+  // A kubelet that started may have made its Node anew.
+  if (std::exchange(registered_, true)) return CheckNode();
   reporter_.SetRegistered(FormatMicroTime(loop_.clock().WallNow()));
   Offer();
   SetLabels();
 }
 
 void Plugin::Offer() {
-  if (registered_ && owner_) slices_.BecomePublisher(*owner_);
+  if (registered_ && publisher_) slices_.BecomePublisher(Owner());
+}
+
+OwnerSource Plugin::Owner() {
+  return [this](OnOwner done) { own_node_.Read(std::move(done)); };
+}
+
+void Plugin::CheckNode() {
+  if (publisher_) own_node_.Check();
+}
+
+// Kubernetes takes the daemon's pod from the node when somebody removes its label.
+void Plugin::FollowDaemonClaim() {
+  const bool claimed = HasDaemonClaim(state_.last());
+  if (std::exchange(daemon_claimed_, claimed) && !claimed) CheckNode();
 }
 
 void Plugin::OnFabric(const fabric::FabricView& fabric) {
@@ -146,6 +158,7 @@ void Plugin::OnCheckpoint() {
   linger_.CheckpointChanged();
   driver_.CheckpointChanged();
   ReconcileDaemon();
+  FollowDaemonClaim();
   SetLabels();
 }
 
@@ -158,7 +171,7 @@ void Plugin::ReconcileDaemon() {
 void Plugin::SetLabels() {
   if (!publisher_ || !registered_ || !fabric_read_) return;
   const bool in_clique = fabric_.clique_ids.size() == 1;
-  labels_.Set({OfferedClique(fabric_), in_clique || !HeldChannels(state_.last()).empty()});
+  own_node_.SetLabels(OfferedClique(fabric_), in_clique || !HeldChannels(state_.last()).empty());
 }
 
 void Plugin::SetHealth() {

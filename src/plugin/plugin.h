@@ -16,10 +16,10 @@
 #include "src/plugin/fabric_watch.h"
 #include "src/plugin/linger_watch.h"
 #include "src/plugin/node_driver.h"
-#include "src/plugin/node_labels.h"
 #include "src/plugin/node_reporter.h"
 #include "src/plugin/node_state.h"
 #include "src/plugin/node_watch.h"
+#include "src/plugin/own_node.h"
 #include "src/plugin/slice_publisher.h"
 #include "src/plugin/sweeper.h"
 
@@ -61,6 +61,9 @@ class Plugin {
   Plugin(EventLoop& loop, kube::ApiClient& client, PluginOptions options);
   Status Recover();
   void Offer();
+  OwnerSource Owner();
+  void CheckNode();
+  void FollowDaemonClaim();
   void SeekPublisherLock();
   void BecomePublisher();
   void OnFabric(const fabric::FabricView& fabric);
@@ -79,14 +82,14 @@ class Plugin {
   NodeWatch watch_;
   DaemonLink daemon_;
   SlicePublisher slices_;
-  NodeLabels labels_;
+  OwnNode own_node_;
   KernelProcesses processes_;
   LingerWatch linger_;
   Sweeper sweeper_;
   FileLock publisher_lock_;
   bool publisher_ = false;
   bool registered_ = false;
-  std::optional<api::OwnerReference> owner_;  // the Node, once read by the publisher
+  bool daemon_claimed_ = false;  // by a pod of the daemon set, on this node
   fabric::FabricView fabric_;
   bool fabric_read_ = false;
   HealthHandler on_health_;

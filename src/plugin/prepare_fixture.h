@@ -15,6 +15,7 @@
 #include "src/plugin/fake_api.h"
 #include "src/plugin/node_state.h"
 #include "src/plugin/node_view.h"
+#include "src/plugin/own_node.h"
 
 namespace cd::plugin {
 
@@ -23,6 +24,11 @@ inline constexpr char kDomain[] = "0f3a1c4e-0000-4000-8000-00000000c11c.1";
 inline constexpr char kDomainUid[] = "11111111-1111-4111-8111-111111111111";
 inline constexpr char kRedUid[] = "22222222-2222-4222-8222-222222222222";
 inline constexpr char kBlueUid[] = "33333333-3333-4333-8333-333333333333";
+
+// A Node that is there whenever it is asked for.
+inline OwnerSource OwnedBy(api::OwnerReference owner) {
+  return [owner = std::move(owner)](const OnOwner& done) { done(owner); };
+}
 
 inline std::string ClaimUid(int n) {
   return "44444444-4444-4444-8444-44444444444" + std::to_string(n);

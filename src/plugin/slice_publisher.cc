@@ -68,8 +68,8 @@ void SlicePublisher::Start() {
   reflector_.Start();
 }
 
-void SlicePublisher::BecomePublisher(const api::OwnerReference& owner) {
-  owner_ = owner;
+void SlicePublisher::BecomePublisher(OwnerSource owner) {
+  owner_ = std::move(owner);
   Reconcile();
 }
 
@@ -95,22 +95,28 @@ void SlicePublisher::Reconcile() {
     return;
   }
   if (obsolete != nullptr) return Remove(*obsolete);
-  if (ours == nullptr) return Create();
-  if (!Covers(*ours, BuildSlice(input_, *owner_, GenerationOf(*ours)))) return Update(*ours);
+  if (ours == nullptr) {
+    in_flight_ = true;
+    return owner_([this](const api::OwnerReference& owner) { Create(owner); });
+  }
+  if (!Covers(*ours, BuildSlice(input_, GenerationOf(*ours)))) return Update(*ours);
   published_ = true;
 }
 
-void SlicePublisher::Create() {
-  in_flight_ = true;
+void SlicePublisher::Create(const api::OwnerReference& owner) {
   // Above all there were, also those just removed: a scheduler may still know them. Somebody may have used the highest number.
   if (generation_ < std::numeric_limits<std::int64_t>::max()) ++generation_;
-  client_.Call(kube::Create(api::kResourceSlices, "", BuildSlice(input_, *owner_, generation_)),
+  json slice = BuildSlice(input_, generation_);
+  slice["metadata"]["ownerReferences"] = {
+      {{"apiVersion", owner.api_version}, {"kind", owner.kind}, {"name", owner.name}, {"uid", owner.uid}, {"controller", true}}};
+  client_.Call(kube::Create(api::kResourceSlices, "", slice),
                [this](Result<json> answer) { OnWritten(std::move(answer), "create"); });
 }
 
 void SlicePublisher::Update(const json& present) {
-  json wanted = BuildSlice(input_, *owner_, GenerationOf(present));
+  json wanted = BuildSlice(input_, GenerationOf(present));
   wanted["metadata"]["resourceVersion"] = VersionOf(present);
+  wanted["metadata"]["ownerReferences"] = MemberOf(MemberOf(present, "metadata"), "ownerReferences");
   in_flight_ = true;
   client_.Call(kube::Update(api::kResourceSlices, wanted),
                [this](Result<json> answer) { OnWritten(std::move(answer), "update"); });
@@ -174,7 +180,7 @@ void SlicePublisher::OnWritten(Result<json> answer, std::string_view what) {
     LogInfo("slice published",
             {{"node", input_.node}, {"step", what}, {"cliqueID", input_.clique_id}, {"channel", input_.offers_channel}});
   }
-  const bool kept = Covers(*answer, BuildSlice(input_, *owner_, GenerationOf(*answer)));
+  const bool kept = Covers(*answer, BuildSlice(input_, GenerationOf(*answer)));
   // Named first: json's assignment takes its right side by value, so it would be moved from before the left side is evaluated.
   const std::string name = NameOf(*answer);
   slices_[name] = std::move(*answer);

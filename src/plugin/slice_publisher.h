@@ -12,6 +12,7 @@
 #include "src/kube/client.h"
 #include "src/kube/informer.h"
 #include "src/plugin/device_slice.h"
+#include "src/plugin/own_node.h"
 
 namespace cd::plugin {
 
@@ -24,7 +25,7 @@ class SlicePublisher {
 
   // Both instances watch, the publisher writes.
   void Start();
-  void BecomePublisher(const api::OwnerReference& owner);
+  void BecomePublisher(OwnerSource owner);
   // See SliceInput. Neither: offer nothing.
   void SetOffer(const std::string& clique_id, bool channel);
 
@@ -34,7 +35,7 @@ class SlicePublisher {
 
  private:
   void Reconcile();
-  void Create();
+  void Create(const api::OwnerReference& owner);
   void Update(const nlohmann::json& present);
   void Remove(const nlohmann::json& slice);
   void Reread();
@@ -45,7 +46,7 @@ class SlicePublisher {
   kube::ApiClient& client_;
   SliceInput input_;
   const DeviceModeChoice choice_;
-  std::optional<api::OwnerReference> owner_;
+  OwnerSource owner_;  // set: publisher
   bool offer_known_ = false;
   bool synced_ = false;
   bool in_flight_ = false;

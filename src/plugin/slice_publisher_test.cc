@@ -17,7 +17,7 @@ class SlicePublisherTest : public ::testing::Test {
   void Start(const std::string& clique = kDomain, DeviceModeChoice choice = DeviceModeChoice::kAuto) {
     publisher = std::make_unique<SlicePublisher>(executor, api, kNode, 32, choice, 1);
     publisher->Start();
-    publisher->BecomePublisher(kOwner);
+    publisher->BecomePublisher(OwnedBy(kOwner));
     publisher->SetOffer(clique, !clique.empty());
     executor.RunPosted();
   }
@@ -111,6 +111,22 @@ TEST_F(SlicePublisherTest, slice_the_kubelet_wipes_is_created_again_at_once_with
   EXPECT_EQ(api.Count("create resourceslices"), 2);
 }
 
+TEST_F(SlicePublisherTest, slice_gone_with_its_node_waits_for_the_node_to_be_there_again) {
+  Start();
+  std::vector<OnOwner> asked;
+  publisher->BecomePublisher([&](OnOwner done) { asked.push_back(std::move(done)); });
+  api.Remove(api::kResourceSlices, {"", SliceName(kNode)});
+  executor.Advance(Duration(60'000));
+  EXPECT_TRUE(Slice().is_null()) << "the garbage collector would take it again, for ever";
+  ASSERT_EQ(asked.size(), 1u);
+  asked[0]({"v1", "Node", kNode, "77777777-7777-4777-8777-777777777777", false});
+  executor.RunPosted();
+  EXPECT_EQ(Slice()["metadata"]["ownerReferences"][0]["uid"], "77777777-7777-4777-8777-777777777777");
+  publisher->SetOffer("other.1", true);
+  executor.RunPosted();
+  EXPECT_EQ(Slice()["metadata"]["ownerReferences"][0]["uid"], "77777777-7777-4777-8777-777777777777");
+}
+
 TEST_F(SlicePublisherTest, slice_wiped_before_its_creation_is_answered_is_created_again) {
   api.answer_delay = Duration(100);
   Start();
@@ -141,7 +157,7 @@ TEST_F(SlicePublisherTest, slice_somebody_changed_is_put_right) {
 }
 
 TEST_F(SlicePublisherTest, slices_of_another_driver_of_this_name_are_removed_and_their_generation_exceeded) {
-  auto old = BuildSlice({kNode, kDomain, true, 32, DeviceMode::kPlain}, kOwner, 5);
+  auto old = BuildSlice({kNode, kDomain, true, 32, DeviceMode::kPlain}, 5);
   old["metadata"]["name"] = "node-1-compute-domain-x7k2p";
   api.Put(api::kResourceSlices, old);
   Start();
@@ -150,7 +166,7 @@ TEST_F(SlicePublisherTest, slices_of_another_driver_of_this_name_are_removed_and
 }
 
 TEST_F(SlicePublisherTest, highest_generation_there_is_can_be_matched) {
-  auto old = BuildSlice({kNode, kDomain, true, 32, DeviceMode::kPlain}, kOwner, INT64_MAX);
+  auto old = BuildSlice({kNode, kDomain, true, 32, DeviceMode::kPlain}, INT64_MAX);
   old["metadata"]["name"] = "node-1-compute-domain-x7k2p";
   api.Put(api::kResourceSlices, old);
   Start();
@@ -159,7 +175,7 @@ TEST_F(SlicePublisherTest, highest_generation_there_is_can_be_matched) {
 }
 
 TEST_F(SlicePublisherTest, slice_that_is_right_costs_no_write) {
-  api.Put(api::kResourceSlices, BuildSlice({kNode, kDomain, true, 32, DeviceMode::kMulti}, kOwner, 4));
+  api.Put(api::kResourceSlices, BuildSlice({kNode, kDomain, true, 32, DeviceMode::kMulti}, 4));
   Start();
   EXPECT_EQ(Writes(), 0);
   EXPECT_TRUE(publisher->Published());
@@ -200,7 +216,7 @@ TEST_F(SlicePublisherTest, instance_that_does_not_publish_only_watches) {
   executor.RunPosted();
   EXPECT_EQ(Writes(), 0);
   EXPECT_FALSE(publisher->Published());
-  api.Put(api::kResourceSlices, BuildSlice({kNode, kDomain, true, 32, DeviceMode::kMulti}, kOwner, 1));
+  api.Put(api::kResourceSlices, BuildSlice({kNode, kDomain, true, 32, DeviceMode::kMulti}, 1));
   executor.RunPosted();
   EXPECT_TRUE(publisher->Published());  // by the other one
 }

@@ -99,7 +99,7 @@ void ResourceSlice(std::string_view input) {
   plugin::SlicePublisher publisher(executor, server, plugin::kNode, 32, plugin::DeviceModeChoice::kAuto, 1);
   publisher.Start();
   publisher.SetOffer("clique.1", true);
-  publisher.BecomePublisher({"v1", "Node", plugin::kNode, "node-uid", false});
+  publisher.BecomePublisher(plugin::OwnedBy({"v1", "Node", plugin::kNode, "node-uid", false}));
   executor.Advance(Duration(60'000));
   const json* ours = server.Find(api::kResourceSlices, {"", plugin::SliceName(plugin::kNode)});
   Require(ours != nullptr && (*ours)["spec"]["devices"].size() == 2, "the node's devices are published");

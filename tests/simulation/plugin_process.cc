@@ -6,10 +6,10 @@
 #include "src/plugin/daemon_link.h"
 #include "src/plugin/linger_watch.h"
 #include "src/plugin/node_driver.h"
-#include "src/plugin/node_labels.h"
 #include "src/plugin/node_reporter.h"
 #include "src/plugin/node_state.h"
 #include "src/plugin/node_watch.h"
+#include "src/plugin/own_node.h"
 #include "src/plugin/sweeper.h"
 
 namespace cd::simulation {
@@ -47,7 +47,7 @@ struct PluginProcess::Core {
                context.Has(Bug::kSkipAnnounce) ? static_cast<plugin::ChannelReport&>(at_once) : reporter,
                {host.Name(), "driver", process.name_}),
         watch(executor, process.client_, host.Name(), context.dice.Next(), [this] { OnView(); }),
-        labels(executor, process.client_, host.Name(), context.dice.Next()),
+        own_node(executor, process.client_, host.Name(), context.dice.Next()),
         linger(executor, state, files, process),
         sweeper(executor, process.client_, state, files, host.Name()),
         publisher_lock("/plugin/publisher.lock", process.disk_) {}
@@ -82,12 +82,18 @@ struct PluginProcess::Core {
     if (auto present = host.Desired(); present && present->boot_id == boot_id) written = std::move(*present);
     linger.Start();
     sweeper.Start();
-    labels.Follow([this](const api::OwnerReference& owner) { reporter.BecomePublisher(owner); });
+    reporter.BecomePublisher([this](plugin::OnOwner done) { own_node.Read(std::move(done)); });
     OnView();
     SetLabels();
   }
 
-  void OnRegistered() { reporter.SetRegistered(FormatMicroTime(context.clock.WallNow())); }
+  void OnRegistered() {
+    if (std::exchange(registered, true)) {
+      if (publisher) own_node.Check();
+      return;
+    }
+    reporter.SetRegistered(FormatMicroTime(context.clock.WallNow()));
+  }
 
   void OnFabric(const fabric::FabricView& view) {
     fabric = view;
@@ -120,6 +126,8 @@ struct PluginProcess::Core {
     linger.CheckpointChanged();
     driver.CheckpointChanged();
     TellDaemon();
+    const bool claimed = plugin::HasDaemonClaim(state.last());
+    if (std::exchange(daemon_claimed, claimed) && !claimed && publisher) own_node.Check();
     SetLabels();
   }
 
@@ -139,7 +147,7 @@ struct PluginProcess::Core {
     if (!publisher) return;
     const bool usable = fabric.state == api::FabricState::kReady || fabric.state == api::FabricState::kDegraded;
     const std::string clique = usable && fabric.clique_ids.size() == 1 ? fabric.clique_ids.front() : "";
-    labels.Set({clique, fabric.clique_ids.size() == 1 || !plugin::HeldChannels(state.last()).empty()});
+    own_node.SetLabels(clique, fabric.clique_ids.size() == 1 || !plugin::HeldChannels(state.last()).empty());
   }
 
   SimulatedExecutor& executor;
@@ -152,11 +160,13 @@ struct PluginProcess::Core {
   plugin::NodeReporter reporter;
   plugin::NodeDriver driver;
   plugin::NodeWatch watch;
-  plugin::NodeLabels labels;
+  plugin::OwnNode own_node;
+  bool daemon_claimed = false;
   plugin::LingerWatch linger;
   plugin::Sweeper sweeper;
   plugin::FileLock publisher_lock;
   bool publisher = false;
+  bool registered = false;
   fabric::FabricView fabric;
   api::NodeDaemon daemon;
   std::optional<fabric::Desired> written;
