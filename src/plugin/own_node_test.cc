@@ -23,7 +23,8 @@ class OwnNodeTest : public ::testing::Test {
     node.SetLabels(clique, daemon);
     executor.RunPosted();
   }
-  nlohmann::json Stored() { return (*api.Find(api::kNodes, {"", kNode}))["metadata"]["labels"]; }
+  api::ObjectMeta Stored() { return *api::DecodeMeta(*api.Find(api::kNodes, {"", kNode})); }
+  std::string Label(const char* name) { return Stored().labels.contains(name) ? Stored().labels.at(name) : ""; }
   int Reads() { return api.Count("get nodes"); }
   int Writes() { return api.Count("patch nodes"); }
   void KeepCliqueForSomebodyElse() {
@@ -44,7 +45,7 @@ TEST_F(OwnNodeTest, owner_is_the_node_that_is_there_now) {
   Read();
   ASSERT_EQ(owners.size(), 1u);
   EXPECT_EQ(owners[0].kind, "Node");
-  EXPECT_EQ(owners[0].uid, (*api.Find(api::kNodes, {"", kNode}))["metadata"]["uid"]);
+  EXPECT_EQ(owners[0].uid, Stored().uid);
   api.Remove(api::kNodes, {"", kNode});
   Put({});
   Read();
@@ -83,8 +84,8 @@ TEST_F(OwnNodeTest, node_that_cannot_be_read_yet_is_read_again) {
 TEST_F(OwnNodeTest, node_of_a_clique_gets_both_labels_in_one_write) {
   Put({{"zone", "a"}});
   Set(kDomain, true);
-  EXPECT_EQ(Stored()[api::kCliqueLabel], kDomain);
-  EXPECT_EQ(Stored()[api::kDaemonNodeLabel], "true");
+  EXPECT_EQ(Label(api::kCliqueLabel), kDomain);
+  EXPECT_EQ(Label(api::kDaemonNodeLabel), "true");
   EXPECT_EQ(Writes(), 1);
   EXPECT_EQ(Reads(), 1);
 }
@@ -101,8 +102,8 @@ TEST_F(OwnNodeTest, clique_label_of_somebody_else_is_left_alone) {
   Put({{api::kCliqueLabel, "gfd-says-so"}});
   KeepCliqueForSomebodyElse();
   Set(kDomain, true);
-  EXPECT_EQ(Stored()[api::kCliqueLabel], "gfd-says-so");
-  EXPECT_EQ(Stored()[api::kDaemonNodeLabel], "true");
+  EXPECT_EQ(Label(api::kCliqueLabel), "gfd-says-so");
+  EXPECT_EQ(Label(api::kDaemonNodeLabel), "true");
   EXPECT_EQ(Writes(), 2);
   executor.Advance(Duration(60'000));
   Check();
@@ -114,8 +115,8 @@ TEST_F(OwnNodeTest, labels_that_somebody_removes_come_back_with_the_next_check) 
   Set(kDomain, true);
   Put({{"zone", "a"}});
   Check();
-  EXPECT_EQ(Stored()[api::kCliqueLabel], kDomain);
-  EXPECT_EQ(Stored()[api::kDaemonNodeLabel], "true");
+  EXPECT_EQ(Label(api::kCliqueLabel), kDomain);
+  EXPECT_EQ(Label(api::kDaemonNodeLabel), "true");
   EXPECT_EQ(Writes(), 2);
 }
 
@@ -126,7 +127,7 @@ TEST_F(OwnNodeTest, clique_label_is_set_when_its_owner_lets_it_go) {
   api.fault = nullptr;
   Put({{api::kDaemonNodeLabel, "true"}});
   Check();
-  EXPECT_EQ(Stored()[api::kCliqueLabel], kDomain);
+  EXPECT_EQ(Label(api::kCliqueLabel), kDomain);
 }
 
 TEST_F(OwnNodeTest, node_made_anew_is_labelled_when_its_owner_is_asked_for) {
@@ -138,13 +139,13 @@ TEST_F(OwnNodeTest, node_made_anew_is_labelled_when_its_owner_is_asked_for) {
   Put({});
   executor.Advance(Duration(60'000));
   EXPECT_EQ(owners.size(), 1u);
-  EXPECT_EQ(Stored()[api::kDaemonNodeLabel], "true");
+  EXPECT_EQ(Label(api::kDaemonNodeLabel), "true");
 }
 
 TEST_F(OwnNodeTest, daemon_label_that_somebody_else_keeps_is_not_fought_over) {
   Put({{api::kDaemonNodeLabel, "true"}});
   Set(kDomain, false);  // withdraws our word for it; the label stays
-  EXPECT_EQ(Stored()[api::kDaemonNodeLabel], "true");
+  EXPECT_EQ(Label(api::kDaemonNodeLabel), "true");
   Check();
   EXPECT_EQ(Writes(), 1);
 }
@@ -156,7 +157,7 @@ TEST_F(OwnNodeTest, check_during_a_write_is_not_lost) {
   node.Check();
   executor.RunPosted();
   EXPECT_EQ(Reads(), 2);
-  EXPECT_EQ(Stored()[api::kCliqueLabel], "other.1");
+  EXPECT_EQ(Label(api::kCliqueLabel), "other.1");
 }
 
 }  // namespace

@@ -115,6 +115,14 @@ void Simulation::AddFaults() {
          Later(Duration(1'000), Duration(60'000), [this] { context_.slow_disk = 0; });
          return true;
        }},
+      {"disk that takes nothing", 2,
+       [this] {
+         DiskContent& disk = AnyNode().mutable_disk();
+         if (disk.fault != DiskFault::kNone) return false;
+         disk.fault = context_.dice.PerMille(700) ? DiskFault::kFull : DiskFault::kReadOnlyCdi;
+         Later(Duration(1'000), Duration(120'000), [&disk] { disk.fault = DiskFault::kNone; });
+         return true;
+       }},
       {"IMEXDomain deleted by hand", 1,
        [this] {
          const auto& domains = context_.server.Objects(api::kImexDomains);
@@ -246,6 +254,7 @@ void Simulation::Heal() {
       }
       ReturnNode(*node);
     }
+    node->mutable_disk().fault = DiskFault::kNone;
     node->PowerOn();
     while (node->plugins().size() > 1) node->StopPlugin(0);
     node->StartDaemon();

@@ -20,6 +20,16 @@ class HeldLock final : public DiskLock {
   bool counts_;
 };
 
+Status Refusal(const DiskContent& content, const std::filesystem::path& path, bool writes) {
+  if (content.fault == DiskFault::kFull && writes) {
+    return Fail(ErrorCode::kInternal, "write " + path.string() + ": No space left on device");
+  }
+  if (content.fault == DiskFault::kReadOnlyCdi && path.string().starts_with("/cdi/")) {
+    return Fail(ErrorCode::kInternal, "change " + path.string() + ": Read-only file system");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::string> MemoryDisk::Read(const std::filesystem::path& path, std::size_t max_bytes) {
@@ -32,6 +42,7 @@ Result<std::string> MemoryDisk::Read(const std::filesystem::path& path, std::siz
 
 Status MemoryDisk::Replace(const std::filesystem::path& path, std::string_view content, mode_t) {
   Pause();
+  if (auto refused = Refusal(*content_, path, true); !refused) return refused;
   std::string text(content);
   if (corrupt_write) corrupt_write(path.string(), text);
   content_->files[path.string()] = std::move(text);
@@ -42,12 +53,14 @@ Status MemoryDisk::Replace(const std::filesystem::path& path, std::string_view c
 
 Status MemoryDisk::Remove(const std::filesystem::path& path) {
   Pause();
+  if (auto refused = Refusal(*content_, path, false); !refused && content_->files.contains(path.string())) return refused;
   if (content_->files.erase(path.string()) > 0) Pause();
   return {};
 }
 
 Status MemoryDisk::Rename(const std::filesystem::path& from, const std::filesystem::path& to) {
   Pause();
+  if (auto refused = Refusal(*content_, to, false); !refused) return refused;
   const auto it = content_->files.find(from.string());
   if (it == content_->files.end()) return Fail(ErrorCode::kNotFound, "rename " + from.string());
   content_->files[to.string()] = std::move(it->second);

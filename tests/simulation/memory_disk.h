@@ -1,4 +1,5 @@
-// A node's file system: survives processes, partly survives reboots, can be slow, and ends a process between any two calls.
+// A node's file system: survives processes, partly survives reboots, can be slow or full, and ends a process between any two
+// calls.
 #pragma once
 
 #include <functional>
@@ -11,10 +12,17 @@
 
 namespace cd::simulation {
 
+enum class DiskFault {
+  kNone,
+  kFull,        // nothing can be written, removing works
+  kReadOnlyCdi  // neither, below /cdi
+};
+
 // Shared by all processes of a node.
 struct DiskContent {
   std::map<std::string, std::string> files;
   std::set<std::string> locks;
+  DiskFault fault = DiskFault::kNone;
   // Hears every change of a file.
   std::function<void(const std::string& path)> on_change;
 };

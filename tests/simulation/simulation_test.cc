@@ -88,11 +88,11 @@ TEST_P(PlantedDefectTest, is_found) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, PlantedDefectTest,
-                         testing::Values(Planted{Bug::kSkipAnnounce, 9736}, Planted{Bug::kStaleCheck, 1913},
-                                         Planted{Bug::kNoPrecondition, 28}, Planted{Bug::kStaleLook, 5},
-                                         Planted{Bug::kForgetLingering, 49}, Planted{Bug::kSlotAtOnce, 3506},
-                                         Planted{Bug::kStaleLiveness, 3}, Planted{Bug::kForgetCheckpoint, 25},
-                                         Planted{Bug::kReleaseAtOnce, 3}, Planted{Bug::kSickIsNone, 40}),
+                         testing::Values(Planted{Bug::kSkipAnnounce, 2018}, Planted{Bug::kStaleCheck, 52},
+                                         Planted{Bug::kNoPrecondition, 134}, Planted{Bug::kStaleLook, 5},
+                                         Planted{Bug::kForgetLingering, 49}, Planted{Bug::kSlotAtOnce, 721},
+                                         Planted{Bug::kStaleLiveness, 3}, Planted{Bug::kForgetCheckpoint, 32},
+                                         Planted{Bug::kReleaseAtOnce, 3}, Planted{Bug::kSickIsNone, 149}),
                          [](const testing::TestParamInfo<Planted>& parameter) {
                            std::string name(NameOf(parameter.param.bug));
                            std::replace(name.begin(), name.end(), '-', '_');
