@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 
-from lab.client import IMEX_NODE, NODE, wait_until
-from tests.e2e.driver_pods import imex_processes
-from tests.e2e.node_files import lab
+from lab.client import CLAIM, IMEX_NODE, NODE, POD, wait_until
+from tests.e2e.driver_pods import imex_processes, kill
+from tests.e2e.node_files import cdi_files, checkpoint_claims, lab, processes_of_pod
 
 from .driver_faults import end_within
+from .load import LONG_OUTAGE
 from .stage import Stage, fault
 
 
@@ -26,19 +27,35 @@ def api_outage(stage: Stage) -> None:
     lab("component", "start", "kube-apiserver")
 
 
-@fault()
+@fault("domain", drawn=False)
+def long_api_outage(stage: Stage) -> None:
+    """Ten minutes without API server. A member ends meanwhile, and its node takes back what it had been given."""
+    domain, node = stage.domain, stage.node
+    pod = stage.cluster.get(POD, domain.pod_name(node), domain.namespace)
+    claim = stage.cluster.get(CLAIM, pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"], domain.namespace)["metadata"]["uid"]
+    assert claim in checkpoint_claims(node)
+    began = time.monotonic()
+    lab("component", "stop", "kube-apiserver")
+    kill(processes_of_pod(pod["metadata"]["uid"], "busybox"), domain.pod_name(node))
+    wait_until(lambda: claim not in checkpoint_claims(node) and not any(claim in name for name in cdi_files(node)),
+               f"claim {claim} taken back on {node}", 120)
+    time.sleep(max(0.0, began + LONG_OUTAGE - time.monotonic()))
+    lab("component", "start", "kube-apiserver")
+
+
+@fault(sudden=True)
 def restart_kubelet(stage: Stage) -> None:
     lab("component", "restart", f"{stage.node}/kubelet")
 
 
-@fault()
+@fault(sudden=True)
 def kill_kubelet(stage: Stage) -> None:
     lab("component", "kill", f"{stage.node}/kubelet")
     time.sleep(stage.dice.uniform(0, 4))
     lab("component", "start", f"{stage.node}/kubelet")
 
 
-@fault()
+@fault(sudden=True)
 def restart_containerd(stage: Stage) -> None:
     lab("component", "restart", f"{stage.node}/containerd")
 

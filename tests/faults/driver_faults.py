@@ -16,7 +16,7 @@ LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 CHECKPOINT = f"{PLUGIN_DIR}/checkpoint.json"
 
 
-@fault()
+@fault(sudden=True)
 def kill_plugin(stage: Stage) -> None:
     kill_all(stage.cluster, "kubelet-plugin", stage.node)
 
@@ -26,7 +26,7 @@ def kill_all_plugins(stage: Stage) -> None:
     kill_all(stage.cluster, "kubelet-plugin")
 
 
-@fault()
+@fault(sudden=True)
 def kill_controllers(stage: Stage) -> None:
     kill_all(stage.cluster, "controller")
 
@@ -39,12 +39,12 @@ def kill_leader(stage: Stage) -> None:
         kill(processes_of_pod(pod["metadata"]["uid"], PROGRAMS["controller"]), "the leading controller")
 
 
-@fault("node")
+@fault("node", sudden=True)
 def kill_imex(stage: Stage) -> None:
     kill(imex_processes(stage.cluster)[stage.node], "nvidia-imex")
 
 
-@fault("node")
+@fault("node", sudden=True)
 def kill_daemon(stage: Stage) -> None:
     """The supervisor is process 1 of its container: nvidia-imex ends with it."""
     kill_all(stage.cluster, "daemon", stage.node)
@@ -116,7 +116,7 @@ def touch() -> dict:
     return {"spec": {"template": {"metadata": {"annotations": {"faults/touched": str(time.time())}}}}}
 
 
-@fault()
+@fault(sudden=True)
 def empty_cdi(stage: Stage) -> None:
     """All CDI specs of the driver are gone, the daemon's too."""
     on_node(stage.node, "find", CDI_DIR, "-name", "*compute-domain*", "-delete")
@@ -127,7 +127,7 @@ def damage_checkpoint(stage: Stage, damage: str) -> None:
     on_node(stage.node, "sh", "-c", damage)
 
 
-@fault()
+@fault(sudden=True)
 def truncate_checkpoint(stage: Stage) -> None:
     damage_checkpoint(stage, f"head -c 300 {CHECKPOINT} >{CHECKPOINT}.short && mv {CHECKPOINT}.short {CHECKPOINT}")
 
@@ -138,6 +138,6 @@ def overwrite_checkpoint(stage: Stage) -> None:
     damage_checkpoint(stage, f"head -c 5000 /dev/urandom >{CHECKPOINT}.random && mv {CHECKPOINT}.random {CHECKPOINT}")
 
 
-@fault()
+@fault(sudden=True)
 def remove_checkpoint(stage: Stage) -> None:
     damage_checkpoint(stage, f"rm -f {CHECKPOINT}")

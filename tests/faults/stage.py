@@ -23,12 +23,20 @@ class Stage:
     dice: random.Random
 
 
+    def elsewhere(self) -> Stage:
+        """For a second fault at the same time."""
+        dice = random.Random(self.dice.random())
+        return Stage(self.cluster, self.nodes, self.load, dice.choice([node for node in self.nodes if node != self.node]), self.domain, dice)
+
+
 @dataclass(frozen=True)
 class Fault:
     """Breaks something and returns when it is no longer being broken. Imports may fail only of what it `disturbs`."""
 
     strike: Callable[[Stage], None]
     disturbs: str  # nothing | node | domain
+    drawn: bool  # in a random series; else it strikes only where it is named
+    sudden: bool  # over in seconds and waits for nothing, so that it can strike in the middle of another one
     tells: str
 
     def nodes(self, stage: Stage) -> frozenset[str]:
@@ -39,13 +47,28 @@ class Fault:
 
 
 FAULTS: dict[str, Fault] = {}
+TWO_AT_ONCE = 0.25
 
 
-def fault(disturbs: str = "nothing") -> Callable[[Callable[[Stage], None]], Callable[[Stage], None]]:
+def fault(disturbs: str = "nothing", *, drawn: bool = True, sudden: bool = False) -> Callable[[Callable[[Stage], None]], Callable[[Stage], None]]:
     """Registers a function under its own name."""
 
     def register(strike: Callable[[Stage], None]) -> Callable[[Stage], None]:
-        FAULTS[strike.__name__.replace("_", "-")] = Fault(strike, disturbs, strike.__doc__ or "")
+        FAULTS[strike.__name__.replace("_", "-")] = Fault(strike, disturbs, drawn, sudden, strike.__doc__ or "")
         return strike
 
     return register
+
+
+def draw(dice: random.Random) -> str:
+    """The name of a fault, or of two at once, as `strikes` reads it."""
+    first = dice.choice(sorted(name for name, fault in FAULTS.items() if fault.drawn))
+    if dice.random() < TWO_AT_ONCE:
+        return f"{first}+{dice.choice(sorted(name for name, fault in FAULTS.items() if fault.sudden))}"
+    return first
+
+
+def strikes(name: str, stage: Stage) -> list[tuple[Fault, Stage]]:
+    """The faults of that name, each with its stage: of two at once the second is sudden and strikes another node."""
+    first, _, second = name.partition("+")
+    return [(FAULTS[first], stage)] + ([(FAULTS[second], stage.elsewhere())] if second else [])

@@ -10,7 +10,9 @@ import os
 import random
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -19,8 +21,8 @@ from lab.client import NODE, Cluster, wait_until
 from . import cluster_faults, driver_faults, object_faults  # noqa: F401  (they register their faults)
 from .cluster_state import broken_rules, end_back_offs, healthy, leftovers, revive_control_plane, undisturbed
 from .gangs import Gangs
-from .load import NO_ANSWER, Load
-from .stage import FAULTS, Stage
+from .load import NO_ANSWER, Load, insist
+from .stage import Fault, Stage, draw, strikes
 
 SEED = int(os.environ.get("SEED") or random.SystemRandom().randrange(10**6) if os.environ.get("FAULTS") else "1")
 SHORT = ["kill-plugin", "kill-imex", "kill-leader", "delete-slices", "reboot-node", "api-outage", "delete-imexnode", "roll-plugins",
@@ -30,10 +32,11 @@ LONGEST_REST = 150.0
 
 
 def series() -> list[str]:
-    """Names of the faults to come. FAULTS is their number, or names with commas between."""
+    """Names of the faults to come. FAULTS is their number, or names with commas between; a + joins two that strike at once."""
     wanted = os.environ.get("FAULTS", "")
     if wanted.isdigit():
-        return random.Random(SEED).choices(sorted(FAULTS), k=int(wanted))
+        dice = random.Random(SEED)
+        return [draw(dice) for _ in range(int(wanted))]
     return wanted.split(",") if wanted else SHORT
 
 
@@ -55,6 +58,16 @@ class World:
 
 def say(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
+def strike_all(faults: list[tuple[Fault, Stage]]) -> None:
+    """Together; a second fault may find no API server because of the first, and is tried again."""
+    (first, stage), *others = faults
+    with ThreadPoolExecutor() as pool:
+        running = [pool.submit(insist, partial(fault.strike, where), "the second fault struck") for fault, where in others]
+        first.strike(stage)
+        for other in running:
+            other.result()
 
 
 def patience(cluster: Cluster) -> None:
@@ -95,13 +108,14 @@ def world() -> Iterator[World]:
 @pytest.mark.parametrize("step", STEPS)
 def test_workloads_are_undisturbed_and_all_comes_to_rest(world: World, step: str) -> None:
     stage = world.stage(step)
-    fault = FAULTS[step.partition("-")[2]]
-    nodes, domains = fault.nodes(stage), fault.domains(stage)
+    faults = strikes(step.partition("-")[2], stage)
+    nodes = frozenset[str]().union(*(fault.nodes(where) for fault, where in faults))
+    domains = frozenset[str]().union(*(fault.domains(where) for fault, where in faults))
     before = undisturbed(world.cluster, world.load, nodes, domains)
-    say(f"{step} {stage.node} {stage.domain.name}")
+    say(f"{step} {' '.join(where.node for _, where in faults)} {stage.domain.name}")
     began = time.monotonic()
     with world.load.disturbed(step, nodes, domains):
-        fault.strike(stage)
+        strike_all(faults)
         struck = time.monotonic()
         world.load.settle(lambda: healthy(world.cluster, world.nodes), LONGEST_REST, lambda: patience(world.cluster))
     say(f"    took {struck - began:.1f} s, at rest {time.monotonic() - struck:.1f} s later")
