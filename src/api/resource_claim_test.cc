@@ -29,17 +29,19 @@ json Device(const std::string& request, const std::string& device, const std::st
   return {{"request", request}, {"driver", driver}, {"pool", "node-1"}, {"device", device}};
 }
 
-json Claim(json results, json configs) {
+// Vectors, because json{x} is an array of one for g++ and x itself for clang.
+json Claim(std::vector<json> results, std::vector<json> configs) {
+  const json field{{"key", "metadata.name"}, {"operator", "In"}, {"values", {"node-1"}}};
+  const json pod{{"resource", "pods"}, {"name", "p"}, {"uid", "pu"}};
+  const json term{{"matchFields", json::array({field})}};
   return {{"apiVersion", "resource.k8s.io/v1"},
           {"kind", "ResourceClaim"},
           {"metadata", {{"name", "c"}, {"namespace", "team"}, {"uid", "u"}}},
           {"status",
            {{"allocation",
              {{"devices", {{"results", std::move(results)}, {"config", std::move(configs)}}},
-              {"nodeSelector",
-               {{"nodeSelectorTerms",
-                 {{{"matchFields", {{{"key", "metadata.name"}, {"operator", "In"}, {"values", {"node-1"}}}}}}}}}}}},
-            {"reservedFor", {{{"resource", "pods"}, {"name", "p"}, {"uid", "pu"}}}}}}};
+              {"nodeSelector", {{"nodeSelectorTerms", json::array({term})}}}}},
+            {"reservedFor", json::array({pod})}}}};
 }
 
 ResourceClaim Decoded(const json& object) {

@@ -26,7 +26,8 @@ Result<Thing> DecodeThing(const json& object) {
 json Object(const std::string& name, const std::string& uid, int version) {
   return {{"metadata", {{"name", name}, {"uid", uid}, {"resourceVersion", std::to_string(version)}}}};
 }
-json ListOf(int version, json items) {
+// A vector, because json{x} is an array of one for g++ and x itself for clang.
+json ListOf(int version, std::vector<json> items) {
   return {{"metadata", {{"resourceVersion", std::to_string(version)}}}, {"items", std::move(items)}};
 }
 json EventOf(const char* type, json object) {
@@ -48,7 +49,7 @@ class InformerTest : public testing::Test {
   // What handlers were told since the last question.
   std::string Told() { return std::exchange(log_, ""); }
   // Lists `items` and is left with an open watch.
-  void Sync(json items = json::array()) {
+  void Sync(std::vector<json> items = {}) {
     client_.Answer(ListOf(10, std::move(items)));
     Told();
   }
@@ -146,7 +147,7 @@ TEST_F(InformerTest, watches_that_end_at_once_make_a_quorum_list) {
     client_.End({});
     executor_.Advance(executor_.UntilNextTimer());
   }
-  EXPECT_FALSE(client_.Answer(ListOf(11, json::array())).query.contains("resourceVersion"));
+  EXPECT_FALSE(client_.Answer(ListOf(11, {})).query.contains("resourceVersion"));
 }
 
 TEST_F(InformerTest, failed_list_is_tried_again) {
@@ -182,7 +183,7 @@ TEST_F(InformerTest, garbage_in_the_stream_makes_a_list) {
   client_.streams.back()->on_event("not json");
   EXPECT_FALSE(client_.streams[0]->alive);
   executor_.Advance(Duration(1600));
-  EXPECT_EQ(client_.Answer(ListOf(11, json::array())).query.at("resourceVersion"), "10");
+  EXPECT_EQ(client_.Answer(ListOf(11, {})).query.at("resourceVersion"), "10");
 }
 
 TEST_F(InformerTest, fields_of_another_type_throw_nothing) {
@@ -192,7 +193,7 @@ TEST_F(InformerTest, fields_of_another_type_throw_nothing) {
     client_.Event(event);
     EXPECT_FALSE(client_.Newest().alive) << event;
     executor_.Advance(std::chrono::minutes(1));
-    client_.Answer(ListOf(11, json::array()));
+    client_.Answer(ListOf(11, {}));
   }
   client_.Event(EventOf("ADDED", Object("a", "u1", 13)));
   EXPECT_EQ(informer_->objects().size(), 1U);
@@ -211,7 +212,7 @@ TEST_F(InformerTest, what_has_no_version_is_no_place_to_watch_from) {
     client_.Event({{"type", "BOOKMARK"}, {"object", {{"metadata", metadata}}}});
     EXPECT_FALSE(client_.Newest().alive) << metadata;
     executor_.Advance(std::chrono::minutes(1));
-    EXPECT_EQ(client_.Answer(ListOf(10, json::array())).query.at("resourceVersion"), "10");
+    EXPECT_EQ(client_.Answer(ListOf(10, {})).query.at("resourceVersion"), "10");
   }
 }
 
