@@ -106,7 +106,7 @@ def test_every_mount_has_its_volume_and_every_path_argument_is_mounted(objects: 
 
 def test_a_rolling_update_of_the_plugin_leaves_no_gap(objects: list[Object]) -> None:
     strategy = of_kind(objects, "DaemonSet")["compute-domain-kubelet-plugin"]["spec"]["updateStrategy"]
-    assert strategy == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    assert strategy == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "10%", "maxUnavailable": 0}}
     assert not workloads(objects)["compute-domain-kubelet-plugin"].get("hostNetwork"), "two instances could not share a port"
 
 
