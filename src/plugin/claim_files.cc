@@ -15,6 +15,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// Of the driver's root. A package puts its programs in the first, a driver container or an immutable host in another.
+constexpr const char* kProgramFolders[] = {"usr/bin", "usr/sbin", "bin", "sbin", "opt/bin"};
+
 constexpr char kCdiVersion[] = "0.5.0";  // the lowest that has all we use
 constexpr char kCdiFilePrefix[] = "compute-domain.nvidia.com-claim_";
 constexpr char kJson[] = ".json";
@@ -128,18 +131,26 @@ Status ClaimFiles::MakeDirectories() const {
   return {};
 }
 
+// As the host sees it.
+Result<fs::path> ClaimFiles::FindProgram(const char* program) const {
+  for (const char* folder : kProgramFolders) {
+    if (disk_.Exists(paths_.driver_root_mount / folder / program)) return paths_.driver_root / folder / program;
+  }
+  return Fail(
+      ErrorCode::kFailedPrecondition,
+      (paths_.driver_root / kProgramFolders[0] / program).string() +
+          " is missing, and not in usr/sbin, bin, sbin or opt/bin either: install the IMEX package beside the driver, or correct "
+          "driverRoot");
+}
+
 Result<std::string> ClaimFiles::DaemonSpec(const ClaimEntry& entry) const {
   const auto capability = fabric::ReadImexCapability(paths_.proc_devices, paths_.capabilities_dir);
   if (!capability) return Fail(ErrorCode::kFailedPrecondition, "IMEX capability device: " + capability.error().message);
-  for (const char* program : {"nvidia-imex", "nvidia-imex-ctl"}) {
-    if (!disk_.Exists(paths_.driver_root_mount / "usr/bin" / program)) {
-      return Fail(ErrorCode::kFailedPrecondition,
-                  (paths_.driver_root / "usr/bin" / program).string() +
-                      " is missing: install the IMEX package beside the driver, or correct driverRoot");
-    }
-  }
-  const DaemonMounts mounts{paths_.plugin_dir / "daemon" / "desired", paths_.plugin_dir / "daemon" / "status",
-                            paths_.driver_root / "usr/bin/nvidia-imex", paths_.driver_root / "usr/bin/nvidia-imex-ctl"};
+  const auto imex = FindProgram("nvidia-imex");
+  if (!imex) return Fail(imex.error());
+  const auto imex_ctl = FindProgram("nvidia-imex-ctl");
+  if (!imex_ctl) return Fail(imex_ctl.error());
+  const DaemonMounts mounts{paths_.plugin_dir / "daemon" / "desired", paths_.plugin_dir / "daemon" / "status", *imex, *imex_ctl};
   return DaemonCdiSpec(entry, mounts, *capability).dump(1);
 }
 

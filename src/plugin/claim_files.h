@@ -71,6 +71,7 @@ class ClaimFiles {
  private:
   std::filesystem::path CdiPath(const std::string& claim_uid) const;
   std::filesystem::path MarkerPath(const std::string& claim_uid) const;
+  Result<std::filesystem::path> FindProgram(const char* program) const;
   Result<std::string> DaemonSpec(const ClaimEntry& entry) const;
 
   Status ReplaceIfChanged(const std::filesystem::path& path, const std::string& content) const;

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include <regex>
 
 #include "src/plugin/prepare_fixture.h"
@@ -152,12 +154,28 @@ TEST_F(ClaimFilesTest, daemon_spec_gives_the_capability_the_programs_and_the_two
   EXPECT_EQ(mounts.at("/usr/bin/nvidia-imex-ctl"), "/run/nvidia/driver/usr/bin/nvidia-imex-ctl");
 }
 
+TEST_F(ClaimFilesTest, imex_is_found_in_other_folders_of_the_driver_root) {
+  std::filesystem::create_directories(dir.path() / "driver/opt/bin");
+  for (const char* program : {"nvidia-imex", "nvidia-imex-ctl"}) {
+    std::filesystem::rename(dir.path() / "driver/usr/bin" / program, dir.path() / "driver/opt/bin" / program);
+  }
+  ASSERT_TRUE(files.Write(DaemonEntry(3)));
+  std::set<std::string> hosts;
+  const auto spec = Spec(3);
+  for (const auto& mount : spec["devices"][0]["containerEdits"]["mounts"]) {
+    if (mount["containerPath"].get<std::string>().starts_with("/usr/bin/")) hosts.insert(mount["hostPath"]);
+  }
+  EXPECT_EQ(hosts,
+            (std::set<std::string>{"/run/nvidia/driver/opt/bin/nvidia-imex", "/run/nvidia/driver/opt/bin/nvidia-imex-ctl"}));
+}
+
 TEST_F(ClaimFilesTest, node_without_imex_says_what_to_install) {
   std::filesystem::remove(dir.path() / "driver/usr/bin/nvidia-imex-ctl");
   const auto written = files.Write(DaemonEntry(3));
   ASSERT_FALSE(written);
-  EXPECT_THAT(written.error().message,
-              HasSubstr("/run/nvidia/driver/usr/bin/nvidia-imex-ctl is missing: install the IMEX package"));
+  EXPECT_THAT(written.error().message, HasSubstr("/run/nvidia/driver/usr/bin/nvidia-imex-ctl is missing, and not in usr/sbin, "
+                                                 "bin, sbin or opt/bin either: install the IMEX "
+                                                 "package"));
   EXPECT_FALSE(std::filesystem::exists(CdiPath(3)));
 }
 
