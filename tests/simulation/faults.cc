@@ -33,7 +33,9 @@ void Simulation::AddFaults() {
        [this, any_plugin] {
          Node& node = AnyNode();
          if (!any_plugin(node)) return false;
-         node.CrashPlugin(context_.dice.Below(node.plugins().size()), 1 + static_cast<int>(context_.dice.Below(12)));
+         // One after the other: a seed means the same run for every compiler.
+         const int disk_calls = 1 + static_cast<int>(context_.dice.Below(12));
+         node.CrashPlugin(context_.dice.Below(node.plugins().size()), disk_calls);
          return true;
        }},
       {"rolling update", 5,
