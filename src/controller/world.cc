@@ -95,14 +95,14 @@ void World::TemplateChanged(const ClaimTemplate& claim_template) {
   }
 }
 
-void World::Put(std::shared_ptr<const ComputeDomain> cd, Source source) {
+void World::Put(const std::shared_ptr<const ComputeDomain>& cd, Source source) {
   const std::lock_guard lock(mutex_);
   if (!compute_domains_.Put(cd, source)) return;
   key_by_uid_[cd->meta.uid] = cd->meta.Key();
   ComputeDomainChanged(*cd);
 }
 
-void World::Put(std::shared_ptr<const ImexDomain> domain, Source source) {
+void World::Put(const std::shared_ptr<const ImexDomain>& domain, Source source) {
   const std::lock_guard lock(mutex_);
   const auto before = domains_.Get(domain->meta.Key());
   if (!domains_.Put(domain, source)) return;
@@ -112,7 +112,7 @@ void World::Put(std::shared_ptr<const ImexDomain> domain, Source source) {
   if (before) QueueThoseWhoLeft(*before, *domain);
 }
 
-void World::Put(std::shared_ptr<const ImexNode> node, Source source) {
+void World::Put(const std::shared_ptr<const ImexNode>& node, Source source) {
   const std::lock_guard lock(mutex_);
   const auto before = nodes_.Get(node->meta.Key());
   if (!nodes_.Put(node, source)) return;
@@ -120,7 +120,7 @@ void World::Put(std::shared_ptr<const ImexNode> node, Source source) {
   NodeChanged(*node);
 }
 
-void World::Put(std::shared_ptr<const ChannelClaim> claim, Source source) {
+void World::Put(const std::shared_ptr<const ChannelClaim>& claim, Source source) {
   const std::lock_guard lock(mutex_);
   const auto before = claims_.Get(claim->meta.Key());
   if (!claims_.Put(claim, source) || (before && *before == *claim)) return;
@@ -130,7 +130,7 @@ void World::Put(std::shared_ptr<const ChannelClaim> claim, Source source) {
   QueueClaimsPlace(*claim);
 }
 
-void World::Put(std::shared_ptr<const ClaimTemplate> claim_template, Source source) {
+void World::Put(const std::shared_ptr<const ClaimTemplate>& claim_template, Source source) {
   const std::lock_guard lock(mutex_);
   if (templates_.Put(claim_template, source)) TemplateChanged(*claim_template);
 }

@@ -26,11 +26,11 @@ class World {
   World(kube::WorkQueue& queue, const Clock& clock) : queue_(queue), clock_(clock) {}
 
   // A new version from a watch or from the answer to a write; what is not newer is ignored.
-  void Put(std::shared_ptr<const api::ComputeDomain> cd, Source source);
-  void Put(std::shared_ptr<const api::ImexDomain> domain, Source source);
-  void Put(std::shared_ptr<const api::ImexNode> node, Source source);
-  void Put(std::shared_ptr<const ChannelClaim> claim, Source source);
-  void Put(std::shared_ptr<const ClaimTemplate> claim_template, Source source);
+  void Put(const std::shared_ptr<const api::ComputeDomain>& cd, Source source);
+  void Put(const std::shared_ptr<const api::ImexDomain>& domain, Source source);
+  void Put(const std::shared_ptr<const api::ImexNode>& node, Source source);
+  void Put(const std::shared_ptr<const ChannelClaim>& claim, Source source);
+  void Put(const std::shared_ptr<const ClaimTemplate>& claim_template, Source source);
   void Remove(const std::shared_ptr<const api::ComputeDomain>& cd);
   void Remove(const std::shared_ptr<const api::ImexDomain>& domain);
   void Remove(const std::shared_ptr<const api::ImexNode>& node);

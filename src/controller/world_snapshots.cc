@@ -6,7 +6,6 @@
 namespace cd::controller {
 
 using api::ComputeDomain;
-using api::ImexDomain;
 using api::ImexNode;
 
 namespace {

@@ -6,7 +6,6 @@ namespace cd::domain {
 
 using api::ChannelLease;
 using api::DomainMember;
-using api::ImexDomain;
 using api::ImexNode;
 using api::NodeChannel;
 

@@ -60,9 +60,9 @@ grpc::ServerUnaryReactor* DraService::NodePrepareResources(grpc::CallbackServerC
   });
   executor_.Post([this, call, id, request] {
     // `request` lives until Finish, and the last claim's answer may come inside the loop.
-    const auto claims = request->claims();
-    for (const dra::Claim& claim : claims) {
-      handler_.Prepare(id, RefOf(claim), [call, uid = claim.uid()](PrepareResult result) {
+    auto claims = request->claims();
+    for (const dra::Claim& claim : std::as_const(claims)) {
+      handler_.Prepare(id, RefOf(claim), [call, uid = claim.uid()](const PrepareResult& result) {
         Fill(result, (*call->response->mutable_claims())[uid]);
         --call->open_claims;
         call->Settle();
@@ -83,9 +83,9 @@ grpc::ServerUnaryReactor* DraService::NodeUnprepareResources(grpc::CallbackServe
   using Call = OpenCall<dra::NodeUnprepareResourcesResponse>;
   auto call = std::make_shared<Call>(Call{reactor, response, request->claims_size()});
   executor_.Post([this, call, request] {
-    const auto claims = request->claims();
-    for (const dra::Claim& claim : claims) {
-      handler_.Unprepare(RefOf(claim), [call, uid = claim.uid()](Status result) {
+    auto claims = request->claims();
+    for (const dra::Claim& claim : std::as_const(claims)) {
+      handler_.Unprepare(RefOf(claim), [call, uid = claim.uid()](const Status& result) {
         Fill(result, (*call->response->mutable_claims())[uid]);
         --call->open_claims;
         call->Settle();

@@ -18,7 +18,7 @@ std::shared_ptr<const NodeView> EmptyView(const std::string& node) {
 
 }  // namespace
 
-NodeWatch::NodeWatch(Executor& executor, kube::ApiClient& client, std::string node, std::uint64_t seed,
+NodeWatch::NodeWatch(Executor& executor, kube::ApiClient& client, const std::string& node, std::uint64_t seed,
                      std::function<void()> on_change)
     : executor_(executor),
       client_(client),

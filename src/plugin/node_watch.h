@@ -18,7 +18,8 @@ namespace cd::plugin {
 class NodeWatch {
  public:
   // `on_change` runs when view() became a new one.
-  NodeWatch(Executor& executor, kube::ApiClient& client, std::string node, std::uint64_t seed, std::function<void()> on_change);
+  NodeWatch(Executor& executor, kube::ApiClient& client, const std::string& node, std::uint64_t seed,
+            std::function<void()> on_change);
 
   void Start();
   // The first complete answer about the IMEXNode was seen: from here on "absent" means absent.

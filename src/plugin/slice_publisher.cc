@@ -36,8 +36,8 @@ kube::InformerOptions Selection(const std::string& node) {
 
 }  // namespace
 
-SlicePublisher::SlicePublisher(Executor& executor, kube::ApiClient& client, std::string node, int slots, DeviceModeChoice choice,
-                               std::uint64_t seed)
+SlicePublisher::SlicePublisher(Executor& executor, kube::ApiClient& client, const std::string& node, int slots,
+                               DeviceModeChoice choice, std::uint64_t seed)
     : executor_(executor),
       client_(client),
       input_{node, "", false, slots, choice == DeviceModeChoice::kPlain ? DeviceMode::kPlain : DeviceMode::kMulti},

@@ -20,7 +20,7 @@ enum class DeviceModeChoice { kAuto, kMulti, kPlain };
 
 class SlicePublisher {
  public:
-  SlicePublisher(Executor& executor, kube::ApiClient& client, std::string node, int slots, DeviceModeChoice choice,
+  SlicePublisher(Executor& executor, kube::ApiClient& client, const std::string& node, int slots, DeviceModeChoice choice,
                  std::uint64_t seed);
 
   // Both instances watch, the publisher writes.
