@@ -45,6 +45,7 @@ SLICE = Kind("resource.k8s.io/v1", "ResourceSlice", "resourceslices", namespaced
 DEVICE_CLASS = Kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses", namespaced=False)
 NAMESPACE = Kind("v1", "Namespace", "namespaces", namespaced=False)
 NODE = Kind("v1", "Node", "nodes", namespaced=False)
+QUOTA = Kind("v1", "ResourceQuota", "resourcequotas")
 SERVICE_ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")
 POD = Kind("v1", "Pod", "pods")
 EVENT = Kind("v1", "Event", "events")

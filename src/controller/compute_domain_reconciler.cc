@@ -13,6 +13,8 @@ namespace {
 // Templates of other people are not watched; one that is in the way is read again now and then.
 constexpr Duration kForeignTemplateInterval{30'000};
 constexpr Duration kReadOwnersAgain{2'000};
+// Between two texts of one template's refusal.
+constexpr Duration kRefusalInterval{30'000};
 
 // nullptr: it is accepted, or nothing was said yet.
 const api::Condition* RefusalIn(const api::ComputeDomainStatus& status) {
@@ -32,6 +34,7 @@ ComputeDomainDecision ComputeDomainReconciler::Decide(ComputeDomainSnapshot& sna
     snapshot.claim_template.exists = true;
     snapshot.claim_template.owner = memory.foreign->owner;
   }
+  snapshot.claim_template.refusal = memory.template_refusal;
   const ComputeDomainDecision decision = DecideComputeDomain(snapshot);
   if (!decision.differs) {
     memory.differs_since.reset();
@@ -107,14 +110,35 @@ Status ComputeDomainReconciler::Reconcile(const api::ObjectKey& key) {
   return Fail(ErrorCode::kFailedPrecondition, "ComputeDomain changes faster than it can be served");
 }
 
-Status ComputeDomainReconciler::CreateTemplate(const ComputeDomainSnapshot& snapshot, Memory& memory) {
+// Whoever waits for the template looks at the ComputeDomain, not at the controller's log. Nothing tells when the reason has gone,
+// hence the error, with which the queue tries again.
+Status ComputeDomainReconciler::TellTemplateRefusal(ComputeDomainSnapshot& snapshot, const Error& refusal, Memory& memory) {
+  // A policy's words may differ each time, and each write of the status brings the next attempt.
+  if (memory.template_refusal.empty() || clock_.Now() >= memory.next_refusal) {
+    memory.template_refusal = refusal.message;
+    memory.next_refusal = clock_.Now() + kRefusalInterval;
+  }
+  const ComputeDomainDecision decision = Decide(snapshot, memory);
+  if (decision.status) {
+    if (auto ok = WriteStatus(snapshot, decision, memory); !ok) return ok;
+  }
+  return Fail(Annotate(refusal, "create ResourceClaimTemplate"));
+}
+
+Status ComputeDomainReconciler::CreateTemplate(ComputeDomainSnapshot& snapshot, Memory& memory) {
   const Status created = cluster_.CreateTemplate(*snapshot.cd);
   if (created) {
+    memory.template_refusal.clear();
     LogInfo("ResourceClaimTemplate created",
             {{"computeDomain", ToString(snapshot.cd->meta.Ref())}, {"template", snapshot.cd->claim_template_name}});
     return {};
   }
-  if (created.error().code != ErrorCode::kAlreadyExists) return Fail(Annotate(created.error(), "create ResourceClaimTemplate"));
+  const Error& error = created.error();
+  if (error.code == ErrorCode::kForbidden || error.code == ErrorCode::kInvalidArgument) {
+    return TellTemplateRefusal(snapshot, error, memory);
+  }
+  if (error.code != ErrorCode::kAlreadyExists) return Fail(Annotate(error, "create ResourceClaimTemplate"));
+  memory.template_refusal.clear();
   return ReadForeignTemplate(snapshot, memory);
 }
 

@@ -41,6 +41,8 @@ class ComputeDomainReconciler {
     std::optional<SteadyTime> last_write;
     std::optional<SteadyTime> differs_since;
     std::optional<ForeignTemplate> foreign;
+    std::string template_refusal;  // see TemplateView
+    SteadyTime next_refusal{};
     std::string gate_state;  // see GateState
     SteadyTime gate_since{};
   };
@@ -48,7 +50,8 @@ class ComputeDomainReconciler {
   Status MayMove(const api::ComputeDomain& cd);
   void LookAtGate(ComputeDomainSnapshot& snapshot, Memory& memory);
   ComputeDomainDecision Decide(ComputeDomainSnapshot& snapshot, Memory& memory) const;
-  Status CreateTemplate(const ComputeDomainSnapshot& snapshot, Memory& memory);
+  Status CreateTemplate(ComputeDomainSnapshot& snapshot, Memory& memory);
+  Status TellTemplateRefusal(ComputeDomainSnapshot& snapshot, const Error& refusal, Memory& memory);
   Status ReadForeignTemplate(const ComputeDomainSnapshot& snapshot, Memory& memory);
   void TellRefusal(const api::ComputeDomain& before, const api::ComputeDomainStatus& written);
   Status WriteStatus(const ComputeDomainSnapshot& snapshot, const ComputeDomainDecision& decision, Memory& memory);

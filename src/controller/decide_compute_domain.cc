@@ -50,6 +50,10 @@ void DecideStatus(const ComputeDomainSnapshot& in, ComputeDomainDecision& out) {
     input.template_conflict = "spec.channel.resourceClaimTemplate.name: ResourceClaimTemplate " + in.cd->claim_template_name +
                               " exists already and belongs to " + t.owner +
                               "; it is left alone: delete it, or create the ComputeDomain anew with another name";
+  } else if (!t.exists && !t.refusal.empty()) {
+    input.template_refused = "ResourceClaimTemplate " + in.cd->claim_template_name + " cannot be created in namespace " +
+                             in.cd->meta.ns + ", it is tried again: " + t.refusal +
+                             "; let the namespace's quota and admission policies allow it";
   }
   DecideTheGate(in, input, out);
   const api::ComputeDomainStatus wanted = domain::Summarize(input);

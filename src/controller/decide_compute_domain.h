@@ -19,6 +19,8 @@ struct TemplateView {
   bool ours = false;  // it carries this ComputeDomain's UID
   std::string uid;
   std::string owner;  // when not ours: whose it is, for people
+  // The API server's words when it last refused to create it: a quota, an admission policy. Empty: it has not.
+  std::string refusal = {};
 };
 
 struct ComputeDomainSnapshot {

@@ -66,6 +66,17 @@ TEST(DecideComputeDomainTest, spec_that_is_not_served_gets_no_template) {
   EXPECT_EQ(world.Decide().status->conditions.at(0).status, "False");
 }
 
+TEST(DecideComputeDomainTest, template_that_the_api_server_refuses_is_told_and_tried_again) {
+  CdWorld world;
+  world.snapshot.claim_template = {};
+  world.snapshot.claim_template.refusal = "exceeded quota: q";
+  const auto decision = world.Decide();
+  EXPECT_TRUE(decision.create_template);
+  ASSERT_TRUE(decision.status);
+  EXPECT_EQ(decision.status->conditions.at(0).reason, "TemplateRefused");
+  EXPECT_NE(decision.status->conditions.at(0).message.find("exceeded quota: q"), std::string::npos);
+}
+
 TEST(DecideComputeDomainTest, foreign_template_is_named_and_neither_made_nor_deleted) {
   CdWorld world;
   world.snapshot.claim_template = {true, false, "x", "Job team/train"};

@@ -28,6 +28,7 @@ def rows(section: str) -> list[list[str]]:
 
 
 REFUSALS = rows("Refusals")
+ACCEPTED = rows("Reasons of the condition Accepted")
 FORMED = rows("Reasons of the condition Formed while pods are held by gating")
 WAITING = rows("Waiting")
 
@@ -36,6 +37,11 @@ def test_every_refusal_of_the_code_is_in_the_table() -> None:
     made = {reason for text in SOURCES.values() for reason in re.findall(r'(?:Make|Refuse)\(\s*demand,\s*"([A-Z]\w+)"', text)}
     assert len(made) > 8
     assert made == {row[0].strip("`") for row in REFUSALS}
+
+
+def test_every_reason_not_to_accept_is_in_the_table() -> None:
+    made = set(re.findall(r'"Accepted",\s*"False",\s*"([A-Z]\w+)"', (ROOT / "src/domain/cd_status.cc").read_text()))
+    assert made == {row[0].strip("`") for row in ACCEPTED}
 
 
 def test_every_reason_of_held_pods_is_in_the_table() -> None:

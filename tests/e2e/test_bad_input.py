@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from demo import workload
-from lab.client import CLAIM, COMPUTE_DOMAIN, EVENT, NAMESPACE, POD, Cluster, Object, compute_domain_manifest, pod_manifest, wait_until
+from lab.client import (
+    CLAIM, CLAIM_TEMPLATE, COMPUTE_DOMAIN, EVENT, NAMESPACE, POD, QUOTA, Cluster, Object, compute_domain_manifest, condition, pod_manifest,
+    wait_until,
+)
 
 from .conftest import leases, reported_channels
 
@@ -74,6 +77,27 @@ def test_hand_made_claim_without_labels_is_served(cluster: Cluster, nodes: list[
     cluster.create(POD, pod_with_claim("own", nodes[0]), namespace)
     workload.wait_running(cluster, ["own"], namespace)
     assert len(workload.channels_of("own", namespace)) == 1
+
+
+def test_quota_that_forbids_the_template_is_told_and_its_end_is_noticed(cluster: Cluster, namespace: str) -> None:
+    quota = {"metadata": {"name": "no-templates"}, "spec": {"hard": {"count/resourceclaimtemplates.resource.k8s.io": "0"}}}
+    cluster.create(QUOTA, quota, namespace)
+    wait_until(lambda: cluster.get(QUOTA, "no-templates", namespace).get("status", {}).get("hard"), "the quota in force", 30)
+    cluster.create(COMPUTE_DOMAIN, compute_domain_manifest("red"), namespace)
+
+    def accepted() -> Object:
+        return condition(cluster.get(COMPUTE_DOMAIN, "red", namespace), "Accepted")
+
+    wait_until(lambda: accepted().get("reason") == "TemplateRefused", "the refusal in the status", 20)
+    assert all(word in accepted()["message"] for word in ("red-channel", "no-templates"))
+    wait_until(lambda: "no-templates" in events_of(cluster, "red", namespace), "the refusal in an event", 20)
+    cluster.create(COMPUTE_DOMAIN, compute_domain_manifest("gone"), namespace)
+    cluster.delete(COMPUTE_DOMAIN, "gone", namespace)
+    wait_until(lambda: not cluster.find(COMPUTE_DOMAIN, "gone", namespace), "a refused ComputeDomain deletable", 20)
+
+    cluster.delete(QUOTA, "no-templates", namespace)
+    wait_until(lambda: cluster.find(CLAIM_TEMPLATE, "red-channel", namespace), "the template, once it is allowed", 60)
+    wait_until(lambda: accepted()["status"] == "True", "the ComputeDomain accepted", 20)
 
 
 def refuse(cluster: Cluster, node: str, namespace: str, name: str, parameters: Object, words: list[str]) -> None:
