@@ -8,9 +8,9 @@ Works with cgroup v2, v1 and the hybrid of both.
 from __future__ import annotations
 
 import os
-import signal
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from lab.errors import LabError
@@ -97,7 +97,7 @@ class CgroupTree:
                 pids = [process.pid for process in remaining]
                 raise LabError(f"processes {pids} do not die", component="/".join(path))
             for process in remaining:
-                self._kill_if_member(process, path)
+                process.kill_if(partial(self._is_member, process.pid, path))
             self._thaw(*path)
             time.sleep(POLL_SECONDS)
 
@@ -110,19 +110,6 @@ class CgroupTree:
                         (Path(group) / "freezer.state").write_text("THAWED")
                     except OSError:
                         continue  # removed meanwhile
-
-    def _kill_if_member(self, process: Process, path: tuple[str, ...]) -> None:
-        try:
-            handle = os.pidfd_open(process.pid)
-        except ProcessLookupError:
-            return
-        try:
-            if process.alive() and self._is_member(process.pid, path):
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        finally:
-            os.close(handle)
 
     def _is_member(self, pid: int, path: tuple[str, ...]) -> bool:
         ours = "/" + "/".join((self.name, *path))

@@ -12,7 +12,8 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -54,21 +55,44 @@ class Process:
         if not self._signal(signal.SIGKILL, STOP_SECONDS):
             raise LabError(f"process {self.pid} does not die")
 
+    def kill_if(self, wanted: Callable[[], bool]) -> None:
+        """Kills it without a wait. `wanted` is asked while the pid can mean no other process."""
+        with self._pinned() as handle:
+            if handle is not None and wanted():
+                _send(handle, signal.SIGKILL)
+
     def _signal(self, number: signal.Signals, seconds: float) -> bool:
-        try:
-            handle = os.pidfd_open(self.pid)
-        except ProcessLookupError:
-            return True
+        with self._pinned() as handle:
+            if handle is None or not _send(handle, number):
+                return True
+            return bool(select.select([handle], [], [], seconds)[0])
+
+    @contextmanager
+    def _pinned(self) -> Iterator[int | None]:
+        """A handle on this very process; None when it has ended."""
+        handle = _open(self.pid)
         try:
             # The handle is on whoever has the pid now: compare before sending.
-            if not self.alive():
-                return True
-            signal.pidfd_send_signal(handle, number)
-            return bool(select.select([handle], [], [], seconds)[0])
-        except ProcessLookupError:
-            return True
+            yield handle if self.alive() else None
         finally:
-            os.close(handle)
+            if handle is not None:
+                os.close(handle)
+
+
+def _open(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+
+
+def _send(handle: int, number: signal.Signals) -> bool:
+    """Says whether there was still somebody to get it."""
+    try:
+        signal.pidfd_send_signal(handle, number)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _stat(pid: int) -> int | None:

@@ -40,6 +40,16 @@ def test_process_of_another_start_time_is_not_signalled(
     assert sleeper.poll() is None
 
 
+def test_kill_if_spares_whom_it_does_not_mean(sleeper: subprocess.Popen[bytes]) -> None:
+    process = found(sleeper)
+    process.kill_if(lambda: False)
+    replace(process, start_ticks=1).kill_if(lambda: True)
+    assert process.alive()
+    process.kill_if(lambda: True)
+    assert sleeper.wait(timeout=10) == -9
+    process.kill_if(lambda: True)
+
+
 def test_process_of_another_boot_of_the_machine_is_void(sleeper: subprocess.Popen[bytes]) -> None:
     assert not replace(found(sleeper), machine_boot="another").alive()
 
