@@ -58,7 +58,7 @@ test-unit: build ## unit tests, and integration tests against a real kube-apiser
 	CD_KUBE_BIN=$$($(LAB) build --print-path) ctest --preset release -j $(JOBS) --output-junit $(CURDIR)/$(RESULTS)/unit.xml
 
 test-parts: image ## chart, emulator, daemon and the lab itself
-	$(PYTEST) --junitxml=$(RESULTS)/parts.xml tests/bench tests/deploy tests/docs tests/emulator tests/daemon tests/lab
+	$(PYTEST) --junitxml=$(RESULTS)/parts.xml tests/bench tests/deploy tests/docs tests/emulator tests/daemon tests/plugin tests/lab
 
 test-e2e: lab ## the whole on the lab cluster
 	$(LAB) exec $(CURDIR)/$(PYTHON) -m pytest -q -p no:cacheprovider --junitxml=$(RESULTS)/e2e.xml tests/e2e

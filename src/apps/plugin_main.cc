@@ -107,6 +107,11 @@ std::string WhyNotReady(const cd::plugin::Plugin& plugin, const cd::plugin::DraS
   return plugin.Published() ? "" : "the node's ResourceSlice is not published yet";
 }
 
+cd::Status ServeProbes(cd::HealthServer& health, int port) {
+  if (port == 0) return {};
+  return health.Listen(static_cast<std::uint16_t>(port));
+}
+
 // What still uses the loop is destroyed by the caller afterwards.
 int EndLoop(cd::EventLoop& loop, std::thread& thread, int exit_code) {
   loop.Stop();
@@ -123,6 +128,12 @@ int Run(const Flags& flags, const sigset_t& signals) {
   if (!config) return Fatal(config.error(), "cannot reach the API server");
 
   cd::EventLoop loop;
+  std::function<std::string()> why_not_ready = [] { return "not started yet"; };  // loop's thread
+  cd::HealthServer health(loop, [&](std::string_view path) { return cd::AnswerProbe(path, why_not_ready); });
+  // A plugin that nobody can probe is killed for it within a minute: better now, before anything is written.
+  if (const cd::Status served = ServeProbes(health, flags.health_port); !served) {
+    return Fatal(served.error(), "cannot serve probes: choose another --health-port");
+  }
   cd::kube::RestClient client(loop, std::move(*config), std::string("compute-domain-kubelet-plugin/") + CD_VERSION,
                               options->seed);
   auto plugin = cd::plugin::Plugin::Create(loop, client, *options);
@@ -132,21 +143,14 @@ int Run(const Flags& flags, const sigset_t& signals) {
       {cd::api::kDriverName, *sockets, cd::Duration(45'000), [&] { (*plugin)->OnRegistered(); }}, loop, (*plugin)->handler());
   if (!server) return EndLoop(loop, loop_thread, Fatal(server.error(), "cannot serve the kubelet"));
 
-  // Both are made and ended on the loop.
-  std::unique_ptr<cd::HealthServer> health;
   loop.Post([&] {
     (*plugin)->Start([&](auto devices) { (*server)->SetHealth(std::move(devices)); });
-    if (flags.health_port == 0) return;
-    health = std::make_unique<cd::HealthServer>(
-        loop, [&](std::string_view path) { return cd::AnswerProbe(path, [&] { return WhyNotReady(**plugin, **server); }); });
-    const auto listening = health->Listen(static_cast<std::uint16_t>(flags.health_port));
-    if (!listening) cd::LogError("no health endpoint", {{"error", listening.error().message}});
+    why_not_ready = [&] { return WhyNotReady(**plugin, **server); };
   });
   int signal = 0;
   sigwait(&signals, &signal);
   cd::LogInfo("stopping", {{"signal", signal}});
   (*server)->Stop();
-  loop.Post([&] { health.reset(); });
   return EndLoop(loop, loop_thread, 0);
 }
 
