@@ -87,6 +87,10 @@ MembersDecision DecideMembers(const Clique& clique, const std::set<std::string>&
   KeepOrRelease(clique, gone, looked, out);
   for (const NodePtr& node : clique.nodes) {
     if (FindMember(domain, node->meta.name) != nullptr || !MayEnter(clique, *node)) continue;
+    // An old view may miss what the node holds of another domain. It does no harm in an assignment, which carries the report's
+    // version; but a slot would stay taken for as long as the node cannot be assigned.
+    const ImexNode* const fresh = looked == nullptr ? node.get() : FindNode(*looked, node->meta.name);
+    if (fresh == nullptr || !MayEnter(clique, *fresh)) continue;
     const auto slot = TakeSlot(domain, out.members, out.freed);
     if (!slot) {
       out.without_slot.push_back(node->meta.name);

@@ -61,6 +61,13 @@ TEST(MembersTest, exhaustion_leaves_the_node_without_slot) {
   EXPECT_EQ(decision.without_slot, (std::vector<std::string>{"b"}));
 }
 
+TEST(MembersTest, where_there_is_a_quorum_list_it_decides_who_enters) {
+  const Clique clique = CliqueOf(Domain(), {Node("a"), Node("b"), Node("c")});
+  const Nodes fresh = All({Holding(Node("a"), 5, kRed, "another-domain"), Node("c")});
+  EXPECT_EQ(DecideMembers(clique, {}, &fresh).admitted, std::vector<std::string>{"c"});
+  EXPECT_EQ(DecideMembers(clique, {}, nullptr).admitted.size(), 3U);
+}
+
 // A node of the domain whose GPUs are in another clique now.
 ImexNode Moved(const std::string& name) {
   ImexNode node = Node(name);

@@ -242,7 +242,7 @@ std::string Simulation::PodThatDoesNotRun() {
       const auto& metadata = item.second->at("metadata");
       return metadata["uid"] == work->second.compute_domain_uid && !metadata.contains("deletionTimestamp");
     });
-    if (!served || !HasSlot(**node)) continue;
+    if (!served || !HasSlot(**node) || HoldsElsewhere(**node)) continue;
     const auto domain = std::find_if(domains.begin(), domains.end(), [&](const auto& item) {
       return item.second->at("metadata")["uid"] == work->second.compute_domain_uid;
     });
@@ -263,7 +263,8 @@ bool Simulation::WaitsForItsGang(const std::string& uid, const nlohmann::json& c
     const ObjectPtr claim = context_.server.Find(api::kResourceClaims, {workload.claim.ns, workload.claim.name});
     if (claim == nullptr || claim->at("/spec/devices/config/0/opaque/parameters/domainID"_json_pointer) != uid) continue;
     const auto node = std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& n) { return n->Name() == workload.node; });
-    if (deleted_nodes_.contains(workload.node) || !HasSlot(**node) || !InPartition(**node, compute_domain)) return true;
+    const bool never = deleted_nodes_.contains(workload.node) || !HasSlot(**node) || HoldsElsewhere(**node);
+    if (never || !InPartition(**node, compute_domain)) return true;
     nodes.insert(workload.node);
   }
   return nodes.size() < static_cast<std::size_t>(gate->second.min_nodes);
@@ -283,6 +284,13 @@ bool Simulation::HasSlot(const Node& node) {
   const bool member = std::any_of(domain->members.begin(), domain->members.end(),
                                   [&](const api::DomainMember& m) { return m.node == node.Name(); });
   return member || static_cast<int>(domain->members.size()) < domain->node_slots;
+}
+
+// True while a process there holds a channel of another clique's domain: the GPUs have moved under it, and until it ends the node
+// can serve nobody else.
+bool Simulation::HoldsElsewhere(const Node& node) {
+  return std::any_of(node.containers().begin(), node.containers().end(),
+                     [&](const auto& item) { return item.second.channel != 0 && item.second.domain != node.clique(); });
 }
 
 bool Simulation::Await(Duration limit, const char* rule, const std::function<std::string()>& missing) {

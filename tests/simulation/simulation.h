@@ -90,6 +90,7 @@ class Simulation {
   bool Await(Duration limit, const char* rule, const std::function<std::string()>& missing);
   std::string PodThatDoesNotRun();
   bool HasSlot(const Node& node);
+  static bool HoldsElsewhere(const Node& node);
   bool WaitsForItsGang(const std::string& compute_domain_uid, const nlohmann::json& compute_domain);
   bool InPartition(const Node& node, const nlohmann::json& compute_domain) const;
 
