@@ -32,6 +32,7 @@ struct DomainAssignment {
 struct NodeDaemon {
   std::string address;   // pod IP the daemon binds to
   std::string instance;  // changes with every start of nvidia-imex
+  // Where nvidia-imex runs, else where it is told to run and may be started at any moment; empty and -1: neither.
   std::string domain_uid;
   int index = -1;
   DaemonState state = DaemonState::kAbsent;

@@ -6,7 +6,6 @@
 
 namespace cd::domain {
 
-using api::DaemonState;
 using api::DomainMember;
 using api::FabricState;
 using api::ImexDomain;
@@ -22,12 +21,14 @@ bool WantsToLeave(const Clique& clique, const ImexNode& node) {
   return fabric == FabricState::kReady || fabric == FabricState::kNone || fabric == FabricState::kMixed;
 }
 
-// Evidence that the node's daemon in this domain has ended and cannot come back: it has no assignment here to start from.
+// Evidence that the node's daemon in this domain has ended and cannot come back: it has no assignment here, and its plugin, which
+// has reported that it acts on the assignment, reports that it does no more.
 bool HasLeft(const Clique& clique, const ImexNode& node) {
   if (!WantsToLeave(clique, node)) return false;
   if (node.domain && node.domain->name == clique.name) return false;
   const api::NodeDaemon& daemon = node.status.daemon;
-  return daemon.state == DaemonState::kAbsent || daemon.domain_uid != clique.domain->meta.uid;
+  // An unknown UID may be this domain's before it was lost and rebuilt.
+  return daemon.domain_uid.empty() || clique.other_domains.contains(daemon.domain_uid);
 }
 
 bool MayEnter(const Clique& clique, const ImexNode& node) {
@@ -109,8 +110,14 @@ MembersDecision DecideMembers(const Clique& clique, const std::set<std::string>&
 std::optional<api::DomainAssignment> DesiredAssignment(const Clique& clique, const ImexNode& node) {
   if (!clique.domain) return std::nullopt;
   const DomainMember* member = FindMember(*clique.domain, node.meta.name);
-  if (member == nullptr || WantsToLeave(clique, node)) return std::nullopt;
+  if (member == nullptr) return std::nullopt;
   const api::DomainAssignment assignment{clique.name, clique.domain->meta.uid, member->index};
+  if (WantsToLeave(clique, node)) {
+    // Only a report that has told of the assignment can later tell that it was given up, see HasLeft.
+    const bool here = node.domain && node.domain->name == clique.name;
+    const bool told = here && node.status.daemon.domain_uid == node.domain->uid;
+    return !here || told ? std::nullopt : std::optional(assignment);
+  }
   // A node that is already in is not thrown out for an announcement its own check is about to withdraw.
   if (node.domain != assignment && (!node.reported || HoldsUngranted(clique, node))) return std::nullopt;
   return assignment;

@@ -87,7 +87,8 @@ class LeaveTest : public ::testing::TestWithParam<LeaveCase> {};
 TEST_P(LeaveTest, slot_is_freed_only_on_evidence_from_a_quorum_list) {
   auto domain = Domain();
   domain.members = {Member(0, "a")};
-  const Clique clique = CliqueOf(domain, {GetParam().node});
+  Clique clique = CliqueOf(domain, {GetParam().node});
+  clique.other_domains = {"another"};
   const auto cached = DecideMembers(clique, {}, nullptr);
   EXPECT_EQ(cached.members.size(), 1U);
   EXPECT_EQ(cached.wants_look, GetParam().leaves);
@@ -125,6 +126,15 @@ INSTANTIATE_TEST_SUITE_P(
                                      [](auto& n) {
                                        n.status.daemon.state = DaemonState::kNotReady;
                                        n.status.daemon.domain_uid = kDomainUid;
+                                     }),
+                                false},
+                      LeaveCase{"daemon_may_be_started_by_what_it_is_told",
+                                With(Moved("a"), [](auto& n) { n.status.daemon.domain_uid = kDomainUid; }), false},
+                      LeaveCase{"daemon_runs_in_what_this_domain_was_before_it_was_lost",
+                                With(Moved("a"),
+                                     [](auto& n) {
+                                       n.status.daemon.state = DaemonState::kReady;
+                                       n.status.daemon.domain_uid = "unknown";
                                      }),
                                 false},
                       LeaveCase{"channel_still_held", Holding(Moved("a"), 5, kRed), false},
@@ -231,6 +241,17 @@ TEST(AssignmentTest, moved_node_loses_its_domain_only_when_it_holds_nothing_of_i
   EXPECT_EQ(DesiredAssignment(CliqueOf(domain, {node}), node), std::nullopt);
   const ImexNode busy = Holding(node, 5, kRed);
   EXPECT_EQ(DesiredAssignment(CliqueOf(domain, {busy}), busy), node.domain);
+}
+
+TEST(AssignmentTest, moved_node_keeps_the_assignment_until_it_has_reported_to_act_on_it) {
+  auto domain = Domain();
+  domain.members = {Member(4, "a")};
+  ImexNode node = Assigned("a", 4);
+  node.status.clique_ids = {"other.2"};
+  node.status.daemon.domain_uid.clear();
+  EXPECT_EQ(DesiredAssignment(CliqueOf(domain, {node}), node), node.domain) << "its plugin may see it only now, and act on it";
+  node.domain.reset();
+  EXPECT_EQ(DesiredAssignment(CliqueOf(domain, {node}), node), std::nullopt) << "it is not given anew";
 }
 
 TEST(SlotsTextTest, edited_annotation_costs_the_order_only) {

@@ -85,6 +85,13 @@ fabric::Desired DecideDesired(const NodeView& view, const Checkpoint& checkpoint
   return out;
 }
 
+api::NodeDaemon WithPlace(api::NodeDaemon status, const std::optional<fabric::Desired>& told) {
+  if (!status.domain_uid.empty() || !told || !told->run || !told->domain) return status;
+  status.domain_uid = told->domain->uid;
+  status.index = told->domain->index;
+  return status;
+}
+
 DaemonLink::DaemonLink(EventLoop& loop, std::filesystem::path dir, std::string boot_id,
                        std::function<void(const api::NodeDaemon&)> on_status)
     : loop_(loop), dir_(std::move(dir)), boot_id_(std::move(boot_id)), on_status_(std::move(on_status)) {}
@@ -109,14 +116,21 @@ void DaemonLink::ReadStatus() {
       LogWarning("cannot read the daemon's status", {{"error", status.error().message}});
     }
   }
-  if (daemon == last_) return;
-  last_ = daemon;
+  status_ = std::move(daemon);
+  Tell();
+}
+
+void DaemonLink::Tell() {
+  const api::NodeDaemon daemon = WithPlace(status_, written_);
+  if (daemon == told_) return;
+  told_ = daemon;
   on_status_(daemon);
 }
 
 void DaemonLink::BecomePublisher() {
   publisher_ = true;
   if (auto present = fabric::ReadDesired(dir_); present && present->boot_id == boot_id_) written_ = std::move(*present);
+  Tell();
 }
 
 void DaemonLink::Reconcile(const NodeView& view, const Checkpoint& checkpoint) {
@@ -144,6 +158,7 @@ void DaemonLink::Write() {
   }
   failing_ = false;
   written_ = wanted_;
+  Tell();
 }
 
 }  // namespace cd::plugin

@@ -21,9 +21,13 @@ namespace cd::plugin {
 fabric::Desired DecideDesired(const NodeView& view, const Checkpoint& checkpoint, const std::string& boot_id,
                               const std::optional<fabric::Desired>& current);
 
+// What is reported of the daemon: its place is that of the nvidia-imex that runs, else the one it is told to run in. It may be
+// started there at any moment, so the place is not free. Pure.
+api::NodeDaemon WithPlace(api::NodeDaemon status, const std::optional<fabric::Desired>& told);
+
 class DaemonLink {
  public:
-  // `dir` holds desired/ and status/. `on_status` runs for every change of the daemon's state.
+  // `dir` holds desired/ and status/. `on_status` runs for every change of the daemon's state, see WithPlace.
   DaemonLink(EventLoop& loop, std::filesystem::path dir, std::string boot_id,
              std::function<void(const api::NodeDaemon&)> on_status);
 
@@ -41,13 +45,15 @@ class DaemonLink {
  private:
   void ReadStatus();
   void Write();
+  void Tell();
 
   EventLoop& loop_;
   const std::filesystem::path dir_;
   const std::string boot_id_;
   std::function<void(const api::NodeDaemon&)> on_status_;
   std::optional<DirectoryWatch> watch_;
-  api::NodeDaemon last_;
+  api::NodeDaemon status_;  // as its file says
+  api::NodeDaemon told_;    // to on_status
   bool publisher_ = false;
   std::optional<fabric::Desired> wanted_;   // by the latest Reconcile
   std::optional<fabric::Desired> written_;  // stands on disk

@@ -144,7 +144,8 @@ class DaemonLinkTest : public ::testing::Test {
   TempDir temp_;
   const std::filesystem::path dir_ = temp_.path() / "daemon";
   LoopForTest loop_;
-  DaemonLink link_{loop_.loop(), dir_, "boot-1", [](const api::NodeDaemon&) {}};
+  std::vector<api::NodeDaemon> told_;
+  DaemonLink link_{loop_.loop(), dir_, "boot-1", [this](const api::NodeDaemon& daemon) { told_.push_back(daemon); }};
 };
 
 TEST_F(DaemonLinkTest, daemon_is_told_once_the_disk_takes_it) {
@@ -163,6 +164,18 @@ TEST_F(DaemonLinkTest, what_became_of_it_meanwhile_is_what_the_daemon_is_told) {
   std::filesystem::create_directories(dir_ / "desired");
   ASSERT_TRUE(loop_.RunUntil([this] { return fabric::ReadDesired(dir_).has_value(); }));
   EXPECT_EQ(fabric::ReadDesired(dir_)->domain->uid, kOtherUid);
+}
+
+TEST_F(DaemonLinkTest, place_it_is_told_to_run_in_is_reported_until_it_is_told_to_stop) {
+  std::filesystem::create_directories(dir_ / "desired");
+  link_.BecomePublisher();
+  link_.Reconcile(ViewOf({}), {});
+  ASSERT_FALSE(told_.empty());
+  EXPECT_EQ(told_.back().state, api::DaemonState::kAbsent);
+  EXPECT_EQ(told_.back().domain_uid, kDomainUid);
+  EXPECT_EQ(told_.back().index, 3);
+  link_.Reconcile(Unassigned({}), {});
+  EXPECT_EQ(told_.back().domain_uid, "") << "only now nothing can start there any more";
 }
 
 }  // namespace

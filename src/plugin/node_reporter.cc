@@ -160,10 +160,12 @@ void NodeReporter::OnAnswer(Result<api::ImexNode> answer, std::string_view what)
   if (answer) {
     Learn(*answer);
     FollowMaintenance();
+    HasRead();
     return Reconcile();
   }
   if (answer.error().code == ErrorCode::kNotFound && what != "create") {
     known_.reset();  // deleted meanwhile: created anew
+    HasRead();
     return Reconcile();
   }
   LogWarning("cannot write IMEXNode", {{"node", node_}, {"step", what}, {"error", answer.error().message}});
@@ -174,8 +176,19 @@ void NodeReporter::OnAnswer(Result<api::ImexNode> answer, std::string_view what)
   });
 }
 
+void NodeReporter::HasRead() {
+  if (!std::exchange(read_, true) && on_read_) on_read_();
+}
+
+bool NodeReporter::IsCurrent(const std::shared_ptr<const api::ImexNode>& node) const {
+  if (!read_ || (node != nullptr) != known_.has_value()) return false;
+  if (node == nullptr) return true;
+  return node->meta.uid == known_->uid && !(api::VersionOrder(node->meta.resource_version, known_->resource_version) < 0);
+}
+
 void NodeReporter::Learn(const api::ImexNode& node) {
-  known_ = Known{node.meta.uid, node.meta.resource_version, node.reported ? node.status : api::ImexNodeStatus{}};
+  known_ = Known{node.meta.uid, node.meta.resource_version, node.reported ? node.status : api::ImexNodeStatus{},
+                 node.domain ? node.domain->uid : ""};
   wanted_maintenance_ = node.maintenance;
 }
 
@@ -213,13 +226,18 @@ void NodeReporter::EnsureReported(const api::NodeChannel& channel, std::function
 }
 
 void NodeReporter::AnswerWaiting() {
-  std::vector<std::function<void(Status)>> answered;
+  std::vector<std::pair<std::function<void(Status)>, Status>> answered;
   std::erase_if(waiting_, [&](auto& item) {
     if (!Lists(known_->status, item.first)) return false;
-    answered.push_back(std::move(item.second));
+    Status result;
+    // The controller takes a node out of a domain only in a version that lists no channel of it. If that came before this report,
+    // the report kept nothing from happening.
+    if (known_->domain_uid != item.first.domain_uid)
+      result = Fail(ErrorCode::kConflict, "the node was moved to another IMEX domain meanwhile");
+    answered.emplace_back(std::move(item.second), std::move(result));
     return true;
   });
-  for (const auto& done : answered) done({});
+  for (auto& [done, result] : answered) done(std::move(result));
 }
 
 // The other instance writes the report, from the checkpoint both share. What the watch says may be older than a withdrawal that

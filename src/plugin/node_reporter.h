@@ -42,6 +42,12 @@ class NodeReporter final : public ChannelReport {
   void EnsureReported(const api::NodeChannel& channel, std::function<void(Status)> done) override;
   void PrepareEnded(const std::string& claim_uid, bool lost) override;
 
+  // `handler` runs once, when the publisher has read the IMEXNode itself: from then on IsCurrent may be true.
+  void OnRead(std::function<void()> handler) { on_read_ = std::move(handler); }
+  // False while the publisher knows of a newer IMEXNode than `node`, what the watch says (it may begin with an old list, and lag
+  // behind our own writes), or has not read it yet: nothing may be done by an assignment that was taken back.
+  bool IsCurrent(const std::shared_ptr<const api::ImexNode>& node) const;
+
   // The API knows of this node's IMEXNode with what this process would say.
   bool UpToDate() const;
 
@@ -60,6 +66,7 @@ class NodeReporter final : public ChannelReport {
     std::string uid;
     std::string resource_version;
     api::ImexNodeStatus status;
+    std::string domain_uid;  // which the node is told to be in; empty: none
   };
 
   api::ImexNodeStatus Desired() const;
@@ -68,6 +75,7 @@ class NodeReporter final : public ChannelReport {
   void Create(const api::OwnerReference& owner);
   void Write(const api::ImexNodeStatus& desired);
   void Reread();
+  void HasRead();
   void Learn(const api::ImexNode& node);
   void OnAnswer(Result<api::ImexNode> answer, std::string_view what);
   void FinishWithdrawals();
@@ -90,6 +98,8 @@ class NodeReporter final : public ChannelReport {
   std::string registered_;                            // empty: the report keeps what the process before this one said
   std::variant<Idle, Requesting, Pausing> turn_;
   std::optional<Asking> asking_;
+  bool read_ = false;  // by the publisher, with quorum
+  std::function<void()> on_read_;
   std::vector<std::pair<api::NodeChannel, std::function<void(Status)>>> waiting_;
 };
 

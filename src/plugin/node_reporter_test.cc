@@ -68,6 +68,13 @@ class NodeReporterTest : public ::testing::Test {
         [](Status done) { EXPECT_TRUE(done); });
     executor.RunPosted();
   }
+  // As the controller does.
+  void Assign(const std::string& domain_uid) {
+    nlohmann::json object = *api.Find(api::kImexNodes, {"", kNode});
+    object["spec"]["domain"] = {{"name", kDomain}, {"uid", domain_uid}, {"index", 3}};
+    api.Put(api::kImexNodes, std::move(object));
+    executor.RunPosted();
+  }
   api::ImexNode Stored() {
     const auto* object = api.Find(api::kImexNodes, {"", kNode});
     return object == nullptr ? api::ImexNode{} : api::DecodeImexNode(*object).value();
@@ -148,6 +155,7 @@ TEST_F(NodeReporterTest, channel_counts_as_reported_only_when_the_server_has_it)
   auto instance = Start();
   instance->reporter.BecomePublisher(OwnedBy(kOwner));
   executor.RunPosted();
+  Assign(kDomainUid);
   Hold(*instance, 1);
   int answered = 0;
   instance->reporter.EnsureReported(red, [&](Status s) { answered += s.has_value(); });
@@ -159,6 +167,32 @@ TEST_F(NodeReporterTest, channel_counts_as_reported_only_when_the_server_has_it)
   instance->reporter.EnsureReported({kDomainUid, 9, kBlueUid}, [&](Status) { answered += 100; });
   executor.RunPosted();
   EXPECT_EQ(answered, 2);
+}
+
+TEST_F(NodeReporterTest, channel_of_a_domain_the_node_was_moved_out_of_may_not_be_used) {
+  auto instance = Start();
+  instance->reporter.BecomePublisher(OwnedBy(kOwner));
+  executor.RunPosted();
+  Assign(kDomainUid);
+  Assign("another-domain-uid");
+  Hold(*instance, 1);
+  std::optional<Status> answer;
+  instance->reporter.EnsureReported(red, [&](Status s) { answer = std::move(s); });
+  executor.RunPosted();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->error().code, ErrorCode::kConflict);
+}
+
+TEST_F(NodeReporterTest, view_is_current_once_the_publisher_has_read_and_while_the_watch_keeps_up) {
+  auto instance = Start();
+  EXPECT_FALSE(instance->reporter.IsCurrent(nullptr)) << "it has read nothing itself";
+  instance->reporter.BecomePublisher(OwnedBy(kOwner));
+  executor.RunPosted();
+  const auto seen = instance->watch.view()->imex_node;
+  EXPECT_TRUE(instance->reporter.IsCurrent(seen));
+  Assign(kDomainUid);
+  EXPECT_FALSE(instance->reporter.IsCurrent(seen)) << "an older version";
+  EXPECT_TRUE(instance->reporter.IsCurrent(instance->watch.view()->imex_node));
 }
 
 TEST_F(NodeReporterTest, withdrawal_ends_only_after_the_server_heard_of_it) {
@@ -244,6 +278,7 @@ TEST_F(NodeReporterTest, instance_that_does_not_publish_waits_for_the_other_and_
   auto publisher = Start();
   publisher->reporter.BecomePublisher(OwnedBy(kOwner));
   executor.RunPosted();
+  Assign(kDomainUid);
   auto second = Start();
   Hold(*second, 1);  // recorded by the second; the first has not looked yet
   int answered = 0;

@@ -73,6 +73,7 @@ Status Plugin::Recover() {
 void Plugin::Start(HealthHandler on_health) {
   on_health_ = std::move(on_health);
   state_.OnChange([this] { OnCheckpoint(); });
+  reporter_.OnRead([this] { ReconcileDaemon(); });
   checkpoint_watch_.emplace(loop_, options_.paths.plugin_dir, std::set<std::string>{state_.path().filename().string()},
                             [this] { state_.Refresh(); });
   daemon_.Start();
@@ -164,7 +165,7 @@ void Plugin::OnCheckpoint() {
 
 // An assignment that was not read yet is no missing one: the daemon of workloads that run on must not stop for it.
 void Plugin::ReconcileDaemon() {
-  if (watch_.Synced()) daemon_.Reconcile(*watch_.view(), state_.last());
+  if (watch_.Synced() && reporter_.IsCurrent(watch_.view()->imex_node)) daemon_.Reconcile(*watch_.view(), state_.last());
 }
 
 // A node keeps its daemon while its fabric is forming anew, and while a channel is held.

@@ -134,14 +134,7 @@ void ControllerTest::TearDown() {
   const auto cds = Call(kube::List(api::kComputeDomains, ns_));
   for (const json& cd : cds->at("items")) (void)Call(kube::Delete(api::kComputeDomains, {ns_, cd["metadata"]["name"]}));
   EXPECT_TRUE(Eventually([&] { return Call(kube::List(api::kComputeDomains, ns_))->at("items").empty(); }));
-  for (const std::string& node : nodes_) {
-    Report(node, [](api::ImexNodeStatus& status) {
-      status.channels.clear();
-      status.clique_ids.clear();
-      status.fabric = api::FabricState::kNone;
-      status.daemon = {};
-    });
-  }
+  for (const std::string& node : nodes_) LeaveClique(node);
   EXPECT_TRUE(Eventually([&] { return !Domain(); })) << "the IMEXDomain outlives its last member";
   for (const std::string& node : nodes_) (void)Call(kube::Delete(api::kImexNodes, {"", node}));
   controller_.reset();
@@ -199,6 +192,18 @@ void ControllerTest::ServeAssignment(const std::string& node) {
     status.daemon.domain_uid = assignment->uid;
     status.daemon.index = assignment->index;
   });
+}
+
+// In the plugin's two steps: it tells the place it acts on until the assignment is taken back, and then that it left it.
+void ControllerTest::LeaveClique(const std::string& node) {
+  Report(node, [assigned = Node(node)->domain](api::ImexNodeStatus& status) {
+    status.channels.clear();
+    status.clique_ids.clear();
+    status.fabric = api::FabricState::kNone;
+    if (assigned) status.daemon.domain_uid = assigned->uid;
+  });
+  EXPECT_TRUE(Eventually([&] { return !Node(node)->domain; })) << node << " keeps its assignment";
+  Report(node, [](api::ImexNodeStatus& status) { status.daemon = {}; });
 }
 
 void ControllerTest::Hold(const std::string& node, int channel, const std::string& compute_domain_uid) {

@@ -81,6 +81,8 @@ class ControllerTest : public testing::Test {
   void Report(const std::string& node, const std::function<void(api::ImexNodeStatus&)>& change);
   // A daemon that does what the assignment says.
   void ServeAssignment(const std::string& node);
+  // Its GPUs have no fabric any more.
+  void LeaveClique(const std::string& node);
   void Hold(const std::string& node, int channel, const std::string& compute_domain_uid);
   void HoldNothing(const std::string& node);
   // A pod and an allocated, reserved claim of the ComputeDomain on the node.

@@ -63,6 +63,7 @@ struct PluginProcess::Core {
         },
         [](const Status&) {});
     state.OnChange([this] { OnCheckpoint(); });
+    reporter.OnRead([this] { TellDaemon(); });
     ReadDaemon();
     watch.Start();
     OnFabric(host.Fabric());
@@ -80,6 +81,7 @@ struct PluginProcess::Core {
     publisher = true;
     state.Refresh();
     if (auto present = host.Desired(); present && present->boot_id == boot_id) written = std::move(*present);
+    ReadDaemon();
     linger.Start();
     sweeper.Start();
     reporter.BecomePublisher([this](plugin::OnOwner done) { own_node.Read(std::move(done)); });
@@ -107,7 +109,7 @@ struct PluginProcess::Core {
   }
 
   void ReadDaemon() {
-    const api::NodeDaemon status = host.DaemonStatus();
+    const api::NodeDaemon status = plugin::WithPlace(host.DaemonStatus(), written);
     if (status == daemon) return;
     daemon = status;
     reporter.SetDaemon(status);
@@ -134,13 +136,14 @@ struct PluginProcess::Core {
   // As DaemonLink does.
   void TellDaemon() {
     // Before the assignment was read nothing is known of it, and a daemon may be running.
-    if (!publisher || !watch.Synced()) return;
+    if (!publisher || !watch.Synced() || !reporter.IsCurrent(watch.view()->imex_node)) return;
     const plugin::Checkpoint none;
     const plugin::Checkpoint& checkpoint = context.Has(Bug::kSwitchUnderChannels) ? none : state.last();
     fabric::Desired desired = plugin::DecideDesired(*watch.view(), checkpoint, boot_id, written);
     if (written == desired) return;
     host.SetDesired(desired);
     written = std::move(desired);
+    ReadDaemon();
   }
 
   void SetLabels() {
