@@ -87,6 +87,7 @@ class Controller::Impl {
       if (type == ChangeType::kDeleted) return world_.Remove(object);
       world_.Put(object, Source::kWatch);
     });
+    informer.OnListed([this, &informer](const std::string& version) { world_.ForgetUnlisted(version, informer.objects()); });
     informer.OnSynced([this] {
       {
         const std::lock_guard lock(mutex_);

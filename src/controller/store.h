@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "src/api/meta.h"
 #include "src/api/resource_version.h"
@@ -45,6 +46,17 @@ class Store {
     }
     known = object;
     return true;
+  }
+
+  // Those that a complete list as of `version` should have had, and has not.
+  std::vector<Ptr> Unlisted(const std::string& version, const std::map<api::ObjectKey, Ptr>& listed) const {
+    std::vector<Ptr> out;
+    for (const auto& [key, object] : objects_) {
+      const auto it = listed.find(key);
+      const bool there = it != listed.end() && it->second->meta.uid == object->meta.uid;
+      if (!there && api::VersionOrder(object->meta.resource_version, version) <= 0) out.push_back(object);
+    }
+    return out;
   }
 
   // `object` was deleted; its successor of the same name, if known, stays.

@@ -55,6 +55,15 @@ TEST(StoreTest, deletion_of_the_predecessor_leaves_the_successor) {
   EXPECT_EQ(VersionIn(store), "12");
 }
 
+TEST(StoreTest, what_a_list_should_have_had_is_told_and_what_is_newer_is_not) {
+  Store<Thing> store;
+  store.Put(Make("u", "12"), Source::kWrite);
+  EXPECT_TRUE(store.Unlisted("11", {}).empty()) << "it came after the list";
+  EXPECT_TRUE(store.Unlisted("13", {{{"", "a"}, Make("u", "9")}}).empty()) << "the copy is old, but it is there";
+  ASSERT_EQ(store.Unlisted("13", {}).size(), 1U);
+  EXPECT_EQ(store.Unlisted("13", {{{"", "a"}, Make("another", "13")}}).size(), 1U) << "its name has a new bearer";
+}
+
 TEST(StoreTest, object_that_can_be_decoded_again_comes_back) {
   Store<Thing> store;
   store.Put(Make("u", "9"), Source::kWatch);

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "src/controller/channel_claim.h"
@@ -37,6 +38,12 @@ class World {
   void Remove(const std::shared_ptr<const ChannelClaim>& claim);
   void Remove(const std::shared_ptr<const ClaimTemplate>& claim_template);
 
+  // After a complete list as of `version`: what is known from our own writes and reads alone, and is no newer than that, is gone.
+  template <typename T>
+  void ForgetUnlisted(const std::string& version, const std::map<api::ObjectKey, std::shared_ptr<const T>>& listed) {
+    for (const auto& object : Unlisted(version, listed)) Remove(object);
+  }
+
   // This process begins to act: how long the claims it finds have waited is unknown.
   void BeginToAct();
 
@@ -63,6 +70,13 @@ class World {
     std::optional<std::string> calls = std::nullopt;
   };
   using Keys = std::set<api::ObjectKey>;
+
+  template <typename T>
+  std::vector<std::shared_ptr<const T>> Unlisted(const std::string& version,
+                                                 const std::map<api::ObjectKey, std::shared_ptr<const T>>& listed) const {
+    const std::lock_guard lock(mutex_);
+    return std::get<const Store<T>&>(std::tie(compute_domains_, domains_, nodes_, claims_, templates_)).Unlisted(version, listed);
+  }
 
   void QueueDomain(const std::string& name) { queue_.Add(ImexDomainKey(name)); }
   void QueueNode(const std::string& name) { queue_.Add(NodeKey(name)); }

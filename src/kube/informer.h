@@ -36,8 +36,8 @@ struct InformerOptions {
 class Reflector {
  public:
   struct Handlers {
-    // The complete list, replaces everything known. Items are the API's JSON objects.
-    std::function<void(const std::vector<const nlohmann::json*>& items)> replace;
+    // The complete list as of `version`, replaces everything known. Items are the API's JSON objects.
+    std::function<void(const std::vector<const nlohmann::json*>& items, const std::string& version)> replace;
     std::function<void(ChangeType type, const nlohmann::json& object)> change;
   };
 
@@ -68,6 +68,10 @@ class Informer {
   // Before Start or after; on the executor.
   void AddHandler(Handler handler);
   void OnSynced(std::function<void()> done);
+  // Runs after every complete list, the first one included, with its resourceVersion: what is not in the store by then, and whose
+  // version is no newer, does not exist. No handler is told so of an object that came and went while nobody watched; it may be
+  // known from elsewhere, as from the answer to its creation. Before Start; one handler.
+  void OnListed(std::function<void(const std::string& version)> handler) { on_listed_ = std::move(handler); }
   void Start() { reflector_.Start(); }
   bool Synced() const { return synced_; }
 
@@ -75,7 +79,7 @@ class Informer {
   const std::map<api::ObjectKey, Ptr>& objects() const { return objects_; }
 
  private:
-  void Replace(const std::vector<const nlohmann::json*>& items);
+  void Replace(const std::vector<const nlohmann::json*>& items, const std::string& version);
   void Change(ChangeType type, const nlohmann::json& json);
   void Put(Ptr object);
   void Erase(const api::ObjectKey& key);
@@ -87,6 +91,7 @@ class Informer {
   std::map<api::ObjectKey, std::string> undecodable_;  // resourceVersion that was logged
   std::deque<Handler> handlers_;                       // a handler may add a handler: references must stay valid
   std::vector<std::function<void()>> on_synced_;
+  std::function<void(const std::string& version)> on_listed_;
   bool synced_ = false;
   Reflector reflector_;  // last: it calls back into the members above
 };

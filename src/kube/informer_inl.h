@@ -14,7 +14,8 @@ Informer<T>::Informer(ApiClient& client, Executor& executor, InformerOptions opt
     : options_(options),
       decode_(std::move(decode)),
       reflector_(client, executor, std::move(options),
-                 {.replace = [this](const std::vector<const nlohmann::json*>& items) { Replace(items); },
+                 {.replace = [this](const std::vector<const nlohmann::json*>& items,
+                                    const std::string& version) { Replace(items, version); },
                   .change = [this](ChangeType type, const nlohmann::json& object) { Change(type, object); }},
                  seed) {}
 
@@ -39,7 +40,7 @@ typename Informer<T>::Ptr Informer<T>::Get(const api::ObjectKey& key) const {
 }
 
 template <typename T>
-void Informer<T>::Replace(const std::vector<const nlohmann::json*>& items) {
+void Informer<T>::Replace(const std::vector<const nlohmann::json*>& items, const std::string& version) {
   std::set<api::ObjectKey> listed;
   for (const nlohmann::json* item : items) {
     if (auto meta = api::DecodeMeta(*item)) listed.insert(meta->Key());
@@ -52,8 +53,10 @@ void Informer<T>::Replace(const std::vector<const nlohmann::json*>& items) {
   for (const api::ObjectKey& key : gone) Erase(key);
   std::erase_if(undecodable_, [&](const auto& entry) { return !listed.contains(entry.first); });
   for (const nlohmann::json* item : items) Change(ChangeType::kModified, *item);
-  if (std::exchange(synced_, true)) return;
-  for (auto& done : std::exchange(on_synced_, {})) done();
+  if (!std::exchange(synced_, true)) {
+    for (auto& done : std::exchange(on_synced_, {})) done();
+  }
+  if (on_listed_) on_listed_(version);
 }
 
 template <typename T>

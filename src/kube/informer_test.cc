@@ -78,6 +78,16 @@ TEST_F(InformerTest, lists_from_the_cache_then_watches_from_there) {
   EXPECT_EQ(client_.Newest().request.idle_timeout / 1000, std::chrono::milliseconds(timeout + 5));
 }
 
+TEST_F(InformerTest, every_list_is_told_when_the_store_has_it) {
+  std::vector<std::string> told;
+  informer_->OnListed(
+      [&](const std::string& version) { told.push_back(version + " with " + std::to_string(informer_->objects().size())); });
+  Sync({Object("a", "u1", 3)});
+  client_.Event(EventOf("ERROR", {{"kind", "Status"}, {"code", 410}, {"reason", "Expired"}}));
+  client_.Answer(ListOf(20, json::array()));
+  EXPECT_EQ(told, (std::vector<std::string>{"10 with 1", "20 with 0"}));
+}
+
 TEST_F(InformerTest, events_change_the_store_and_tell_handlers) {
   Sync({Object("a", "u1", 3)});
   client_.Event(EventOf("ADDED", Object("b", "u2", 11)));

@@ -99,7 +99,7 @@ class Reflector::Impl : public std::enable_shared_from_this<Impl> {
     std::vector<const json*> items;
     for (const json& item : ArrayOf(*list, "items")) items.push_back(&item);
     Recovered();
-    handlers_.replace(items);
+    handlers_.replace(items, ResourceVersionOf(*list));
     if (!stopped_) Step(list_watch::Listed{ResourceVersionOf(*list)});
   }
 

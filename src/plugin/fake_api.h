@@ -26,6 +26,7 @@ class FakeApi final : public kube::ApiClient {
   std::function<std::optional<Error>(const kube::ApiRequest&)> fault;
   std::function<void(nlohmann::json&)> admit;
   Duration answer_delay{0};        // what was done is told that much later; watches tell at once
+  bool watches_deaf = false;       // nothing is told of changes
   std::vector<std::string> calls;  // "get imexnodes", "patch imexnodes/status" …
   std::map<Key, nlohmann::json> objects;
 
@@ -50,6 +51,12 @@ class FakeApi final : public kube::ApiClient {
   const nlohmann::json* Find(const api::ResourceType& type, const api::ObjectKey& key) const {
     const auto it = objects.find({type.plural, key});
     return it == objects.end() ? nullptr : &it->second;
+  }
+  // Every watch has to list anew: what was told last is no longer known here.
+  void ExpireWatches() {
+    const std::string event =
+        nlohmann::json{{"type", "ERROR"}, {"object", {{"kind", "Status"}, {"code", 410}, {"reason", "Expired"}}}}.dump();
+    for (const Watcher& watcher : watches_) executor_.Post([event, on_event = watcher.on_event] { on_event(event); });
   }
   int Count(const std::string& call) const {
     int count = 0;
@@ -163,6 +170,7 @@ class FakeApi final : public kube::ApiClient {
     return nlohmann::json{{"metadata", {{"resourceVersion", std::to_string(version_)}}}, {"items", std::move(items)}};
   }
   void Tell(const std::string& plural, const char* type, const nlohmann::json& object) {
+    if (watches_deaf) return;
     const std::string event = nlohmann::json{{"type", type}, {"object", object}}.dump();
     for (const Watcher& watcher : watches_) {
       if (watcher.plural != plural || (!watcher.name.empty() && object["metadata"]["name"] != nlohmann::json(watcher.name)))

@@ -274,6 +274,21 @@ TEST_F(NodeReporterTest, object_gone_with_its_node_waits_for_the_node_to_be_ther
   EXPECT_EQ(Stored().status.fabric, api::FabricState::kReady);
 }
 
+TEST_F(NodeReporterTest, object_that_came_and_went_unseen_by_the_watch_is_created_anew) {
+  auto instance = Start();
+  api.watches_deaf = true;
+  instance->reporter.BecomePublisher(OwnedBy(kOwner));
+  executor.RunPosted();
+  Hold(*instance, 1);
+  api.Remove(api::kImexNodes, {"", kNode});
+  executor.RunPosted();
+  api.watches_deaf = false;
+  ASSERT_EQ(Stored().meta.uid, "");
+  api.ExpireWatches();
+  executor.RunPosted();
+  EXPECT_THAT(Stored().status.channels, ElementsAre(red));
+}
+
 TEST_F(NodeReporterTest, instance_that_does_not_publish_waits_for_the_other_and_asks_the_server) {
   auto publisher = Start();
   publisher->reporter.BecomePublisher(OwnedBy(kOwner));

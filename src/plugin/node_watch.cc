@@ -42,7 +42,8 @@ void NodeWatch::Start() {
     FollowDomain(present && node->domain ? node->domain->name : "");
     Change([&](NodeView& view) { view.imex_node = present ? node : nullptr; });
   });
-  nodes_.OnSynced([this] { on_change_(); });
+  // Also where nothing changed: that there is none is news about an IMEXNode which came and went while nobody watched.
+  nodes_.OnListed([this](const std::string&) { on_change_(); });
   nodes_.Start();
 }
 

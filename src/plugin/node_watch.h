@@ -17,7 +17,7 @@ namespace cd::plugin {
 
 class NodeWatch {
  public:
-  // `on_change` runs when view() became a new one.
+  // `on_change` runs when view() became a new one, and when the IMEXNode was listed.
   NodeWatch(Executor& executor, kube::ApiClient& client, const std::string& node, std::uint64_t seed,
             std::function<void()> on_change);
 

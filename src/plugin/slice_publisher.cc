@@ -43,7 +43,7 @@ SlicePublisher::SlicePublisher(Executor& executor, kube::ApiClient& client, cons
       input_{node, "", false, slots, choice == DeviceModeChoice::kPlain ? DeviceMode::kPlain : DeviceMode::kMulti},
       choice_(choice),
       reflector_(client, executor, Selection(node),
-                 {[this](const std::vector<const json*>& items) {
+                 {[this](const std::vector<const json*>& items, const std::string&) {
                     slices_.clear();
                     for (const json* item : items) slices_[NameOf(*item)] = *item;
                     synced_ = true;
