@@ -30,6 +30,7 @@ struct InformerOptions {
   std::string ns = {};  // empty: all
   std::string label_selector = {};
   std::string field_selector = {};  // e.g. metadata.name=node-1
+  bool fresh = false;               // the first list comes from no cache: the store never shows what was before Start
 };
 
 // List-watch loop of one type, without a store. Start() once; the destructor stops it. Client's executor only.

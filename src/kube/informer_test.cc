@@ -78,6 +78,13 @@ TEST_F(InformerTest, lists_from_the_cache_then_watches_from_there) {
   EXPECT_EQ(client_.Newest().request.idle_timeout / 1000, std::chrono::milliseconds(timeout + 5));
 }
 
+TEST_F(InformerTest, fresh_copy_begins_with_a_quorum_list) {
+  ScriptedClient client;
+  Informer<Thing> informer(client, executor_, InformerOptions{.type = api::kNodes, .fresh = true}, &DecodeThing);
+  informer.Start();
+  EXPECT_FALSE(client.Answer(ListOf(10, json::array())).query.contains("resourceVersion"));
+}
+
 TEST_F(InformerTest, every_list_is_told_when_the_store_has_it) {
   std::vector<std::string> told;
   informer_->OnListed(

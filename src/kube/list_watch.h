@@ -76,8 +76,9 @@ inline constexpr Duration kShortestWatch{1'000};
 // Failed streams in a row after which the resourceVersion is no longer believed.
 inline constexpr int kFailuresUntilRelist = 5;
 
-inline Step Begin() {
-  return {Listing{"0"}, Action::kList};
+// `fresh`: the first list is a quorum read as well.
+inline Step Begin(bool fresh = false) {
+  return {Listing{fresh ? "" : "0"}, Action::kList};
 }
 // An input that cannot occur in a state (a driver's defect) changes nothing.
 Step Next(State state, const Input& input);

@@ -49,7 +49,7 @@ class Reflector::Impl : public std::enable_shared_from_this<Impl> {
         rng_(seed),
         backoff_(seed + 1) {}
 
-  void Start() { Enter(list_watch::Begin()); }
+  void Start() { Enter(list_watch::Begin(options_.fresh)); }
 
   void Stop() {
     stopped_ = true;

@@ -25,12 +25,19 @@ bool HoldsChannel(const Checkpoint& checkpoint, const std::function<bool(const s
                      [&](const auto& item) { return of(item.second.domain); });
 }
 
+// The assignment was written before the domain was read, see NodeWatch. Where the domain does not know of it the place is
+// somebody else's, or may become so.
+bool HasPlace(const NodeView& view, int index) {
+  const api::DomainMember* const member = api::FindMember(*view.domain, view.node);
+  return member != nullptr && member->index == index;
+}
+
 // The domain that the daemon runs in counts this node in, and all that is held here of it is granted. Such a node is never
 // deprived of its place: an assignment that is gone was lost by accident, perhaps with the whole IMEXNode, and is on its way
-// back.
+// back. A domain that was not read yet, or is lost and not made anew, says nothing against it.
 bool StillMember(const NodeView& view, const Checkpoint& checkpoint, const fabric::DesiredDomain& run) {
-  if (!view.domain || view.domain->meta.name != run.name) return false;
-  const api::DomainMember* const member = api::FindMember(*view.domain, view.node);
+  if (!view.domain || view.domain->meta.name != run.name)
+    return HoldsChannel(checkpoint, [&](const std::string& domain) { return domain == run.name; });
   const auto granted = [&](const api::NodeChannel& held) {
     const auto& leases = view.domain->channels;
     return std::any_of(leases.begin(), leases.end(), [&](const api::ChannelLease& lease) {
@@ -38,7 +45,7 @@ bool StillMember(const NodeView& view, const Checkpoint& checkpoint, const fabri
     });
   };
   const auto held = HeldChannels(checkpoint);
-  return member != nullptr && member->index == run.index && !held.empty() && std::all_of(held.begin(), held.end(), granted);
+  return HasPlace(view, run.index) && !held.empty() && std::all_of(held.begin(), held.end(), granted);
 }
 
 fabric::DesiredConfig ConfigOf(const api::ImexConfig& config) {
@@ -70,7 +77,7 @@ fabric::Desired DecideDesired(const NodeView& view, const Checkpoint& checkpoint
   if (running && !in_place && HoldsChannel(checkpoint, own)) return *current;
   if (HoldsChannel(checkpoint, [&](const std::string& domain) { return domain != assigned.name; })) return stopped;
   // The domain's object is read a moment after the assignment; a daemon that serves it already is not stopped for that.
-  if (!read) return in_place ? *current : stopped;
+  if (!read || !HasPlace(view, assigned.index)) return in_place ? *current : stopped;
 
   fabric::Desired out;
   out.run = true;

@@ -27,6 +27,7 @@ NodeView MovedTo(const char* domain_uid) {
   auto domain = DomainObject({});
   domain.meta.name = "other";
   domain.meta.uid = domain_uid;
+  domain.members[0].index = 5;
   view.imex_node = std::make_shared<api::ImexNode>(node);
   view.domain = std::make_shared<api::ImexDomain>(domain);
   return view;
@@ -85,6 +86,15 @@ TEST(DecideDesired, lost_assignment_of_a_member_whose_channels_are_granted_stops
   EXPECT_EQ(DecideDesired(view, Holding(kDomainUid), "boot-1", running), running);
 }
 
+TEST(DecideDesired, lost_assignment_stops_nothing_before_the_domain_was_read) {
+  const auto running = Running();
+  NodeView view = Unassigned({});
+  view.domain = nullptr;
+  view.imex_node = nullptr;
+  EXPECT_EQ(DecideDesired(view, Holding(kDomainUid), "boot-1", running), running);
+  EXPECT_FALSE(DecideDesired(view, {}, "boot-1", running).run) << "nothing is held";
+}
+
 TEST(DecideDesired, lost_assignment_of_a_node_that_is_no_member_any_more_stops_it) {
   NodeView view = Unassigned({LeaseOf(7, kRedUid)});
   auto domain = *view.domain;
@@ -115,6 +125,17 @@ TEST(DecideDesired, domain_that_is_not_read_yet_stops_nobody_who_serves_it) {
   NodeView view = ViewOf({});
   view.domain = nullptr;
   EXPECT_EQ(DecideDesired(view, {}, "boot-1", Running()), Running());
+  EXPECT_FALSE(DecideDesired(view, {}, "boot-1", std::nullopt).run);
+}
+
+TEST(DecideDesired, place_that_the_domain_does_not_know_of_is_not_entered) {
+  NodeView view = ViewOf({});
+  auto domain = *view.domain;
+  domain.members[0].index = 9;
+  view.domain = std::make_shared<api::ImexDomain>(domain);
+  EXPECT_FALSE(DecideDesired(view, {}, "boot-1", std::nullopt).run);
+  domain.members.clear();
+  view.domain = std::make_shared<api::ImexDomain>(domain);
   EXPECT_FALSE(DecideDesired(view, {}, "boot-1", std::nullopt).run);
 }
 

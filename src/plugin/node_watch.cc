@@ -7,7 +7,7 @@ namespace cd::plugin {
 namespace {
 
 kube::InformerOptions ByName(const api::ResourceType& type, const std::string& name) {
-  return {type, "", "", "metadata.name=" + name};
+  return {.type = type, .field_selector = "metadata.name=" + name};
 }
 
 std::shared_ptr<const NodeView> EmptyView(const std::string& node) {
@@ -39,7 +39,7 @@ void NodeWatch::Start() {
   nodes_.AddHandler([this](kube::ChangeType type, const Nodes::Ptr& node) {
     if (node->meta.name != view_->node) return;
     const bool present = type != kube::ChangeType::kDeleted;
-    FollowDomain(present && node->domain ? node->domain->name : "");
+    FollowAssignment(present ? node->domain : std::nullopt);
     Change([&](NodeView& view) { view.imex_node = present ? node : nullptr; });
   });
   // Also where nothing changed: that there is none is news about an IMEXNode which came and went while nobody watched.
@@ -48,18 +48,32 @@ void NodeWatch::Start() {
 }
 
 // Without an assignment the last domain is followed on: it tells whether the node was deprived of its place or only of the word.
+// What is shown of the domain is never older than the assignment, or its absence: a place that was taken back, or was given by a
+// controller which did not know that the domain was lost, is none in it.
+void NodeWatch::FollowAssignment(const std::optional<api::DomainAssignment>& assigned) {
+  if (assigned == assigned_) return;
+  assigned_ = assigned;
+  FollowDomain(assigned ? assigned->name : domain_name_);
+}
+
 void NodeWatch::FollowDomain(const std::string& name) {
-  if (name.empty() || name == domain_name_) return;
+  if (name.empty()) return;
   domain_name_ = name;
   domains_.reset();
   if (view_->domain) Change([](NodeView& view) { view.domain = nullptr; });
-  domains_ = std::make_unique<Domains>(client_, executor_, ByName(api::kImexDomains, name), api::DecodeImexDomain, seed_ + 1);
+  kube::InformerOptions options = ByName(api::kImexDomains, name);
+  options.fresh = true;
+  domains_ = std::make_unique<Domains>(client_, executor_, options, api::DecodeImexDomain, seed_ + 1);
   domains_->AddHandler([this](kube::ChangeType type, const Domains::Ptr& domain) {
     if (domain->meta.name != domain_name_) return;
     const bool present = type != kube::ChangeType::kDeleted;
     Change([&](NodeView& view) { view.domain = present ? domain : nullptr; });
   });
   domains_->Start();
+}
+
+void NodeWatch::FollowUnassigned(const std::string& domain) {
+  if (domain_name_.empty()) FollowDomain(domain);
 }
 
 void NodeWatch::SetDaemon(const api::NodeDaemon& daemon) {

@@ -25,6 +25,8 @@ class NodeWatch {
   // The first complete answer about the IMEXNode was seen: from here on "absent" means absent.
   bool Synced() const { return nodes_.Synced(); }
   std::shared_ptr<const NodeView> view() const { return view_; }
+  // The IMEXDomain that the daemon runs in, for a node whose assignment may be lost; without effect once there is one.
+  void FollowUnassigned(const std::string& domain);
   void SetDaemon(const api::NodeDaemon& daemon);
   void SetFabric(const fabric::FabricView& fabric);
 
@@ -32,6 +34,7 @@ class NodeWatch {
   using Nodes = kube::Informer<api::ImexNode>;
   using Domains = kube::Informer<api::ImexDomain>;
 
+  void FollowAssignment(const std::optional<api::DomainAssignment>& assigned);
   void FollowDomain(const std::string& name);
   template <typename Edit>
   void Change(Edit edit);
@@ -41,6 +44,7 @@ class NodeWatch {
   const std::uint64_t seed_;
   std::function<void()> on_change_;
   std::shared_ptr<const NodeView> view_;  // replaced, never changed: Prepares under way share it
+  std::optional<api::DomainAssignment> assigned_;  // as seen last
   std::string domain_name_;
   Nodes nodes_;
   std::unique_ptr<Domains> domains_;

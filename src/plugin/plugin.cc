@@ -97,6 +97,7 @@ void Plugin::BecomePublisher() {
   publisher_ = true;
   state_.Refresh();
   daemon_.BecomePublisher();
+  watch_.FollowUnassigned(daemon_.domain_name());
   linger_.Start();
   sweeper_.Start();
   reporter_.BecomePublisher(Owner());

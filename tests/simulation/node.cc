@@ -133,7 +133,22 @@ void Node::StepDaemon() {
   TellPlugins(&PluginProcess::DaemonChanged);
 }
 
+// As the API has it: the domain the daemon runs in counts the node in, and grants all that its processes hold.
+bool Node::IsInPlace() const {
+  const ObjectPtr object = context_.server.Find(api::kImexDomains, {"", daemon_.domain.name});
+  if (object == nullptr) return false;
+  const auto domain = api::DecodeImexDomain(*object);
+  const api::DomainMember* const member = api::FindMember(*domain, name_);
+  return member != nullptr && member->index == daemon_.domain.index &&
+         std::all_of(containers_.begin(), containers_.end(), [&](const auto& item) {
+           const api::ChannelLease* const lease = api::FindLease(*domain, item.second.compute_domain_uid);
+           return lease != nullptr && lease->channel == item.second.channel;
+         });
+}
+
 void Node::StopImex(const char* why) {
+  if (why != std::string_view("crash") && !desired_->run && !containers_.empty() && IsInPlace())
+    context_.Violate("R4", "nvidia-imex of " + name_ + " is stopped under " + std::to_string(containers_.size()) + " processes");
   for (const auto& [pid, container] : containers_) {
     const bool crash = why == std::string_view("crash");
     if (!crash && desired_->run)

@@ -131,6 +131,7 @@ class Node final : public PluginHost {
   void AbandonCalls();
   PluginProcess* PickPlugin();
   void TellPlugins(void (PluginProcess::*what)());
+  bool IsInPlace() const;
   void StopImex(const char* why);
 
   Context& context_;

@@ -82,6 +82,7 @@ struct PluginProcess::Core {
     state.Refresh();
     if (auto present = host.Desired(); present && present->boot_id == boot_id) written = std::move(*present);
     ReadDaemon();
+    if (written && written->run && written->domain) watch.FollowUnassigned(written->domain->name);
     linger.Start();
     sweeper.Start();
     reporter.BecomePublisher([this](plugin::OnOwner done) { own_node.Read(std::move(done)); });
