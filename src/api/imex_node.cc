@@ -23,6 +23,7 @@ NodeDaemon ReadDaemon(JsonReader r) {
   NodeDaemon daemon;
   daemon.address = r.String("address");
   daemon.instance = r.String("instance");
+  daemon.domain = r.String("domain");
   daemon.domain_uid = r.String("domainUID");
   daemon.index = r.Int("index", -1);
   daemon.state = r.Enum("state", kDaemonStates, DaemonState::kAbsent);
@@ -124,6 +125,7 @@ json EncodeImexNodeStatus(const ImexNodeStatus& status) {
         {"connected", status.daemon.connected}}},
       {"channels", std::move(channels)},
   };
+  if (!status.daemon.domain.empty()) out["daemon"]["domain"] = status.daemon.domain;
   for (const LostPrepare& lost : status.lost_prepares) {
     out["lostPrepares"].push_back({{"claimUID", lost.claim_uid}, {"time", lost.time}});
   }

@@ -37,6 +37,7 @@ struct NodeDaemon {
   int index = -1;
   DaemonState state = DaemonState::kAbsent;
   std::vector<int> connected;  // indexes this node sees CONNECTED, sorted, self excluded
+  std::string domain = {};     // name of the IMEXDomain, which a lost and rebuilt one has again; empty: only the UID is known
   bool operator==(const NodeDaemon&) const = default;
 };
 
@@ -99,7 +100,7 @@ bool NoFabric(const ImexNodeStatus& status);
    spec: {domain?: {name,uid,index}, maintenance?, refusals?: [{computeDomainUID, reason, message}],
           exemptions?: [{computeDomain: {namespace,name,uid}, released, releasedClaims?}]}
    status: {bootID, driverVersion, pluginRegistered?, fabric: {state: None|Forming|Ready|Degraded|Mixed, cliqueIDs: [], message},
-            daemon: {address, instance, domainUID, index, state: Absent|Starting|Ready|NotReady, connected: []},
+            daemon: {address, instance, domain?, domainUID, index, state: Absent|Starting|Ready|NotReady, connected: []},
             channels: [{domain, domainUID, channel, computeDomainUID}], lostPrepares?: [{claimUID, time}],
    maintenanceAcknowledged?} */
 Result<ImexNode> DecodeImexNode(const nlohmann::json& object);

@@ -229,6 +229,7 @@ void Supervisor::Start(ImexSetup setup) {
   auto addresses = fabric::SlotAddresses(setup.domain, desired_.hosts, address_);
   hosts_error_.clear();
   ResetStatus(fabric::kStateStarting);
+  status_.domain = setup.domain.name;
   status_.domain_uid = setup.domain.uid;
   status_.index = setup.domain.index;
   SetPeers(setup.domain.index);

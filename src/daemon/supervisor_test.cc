@@ -135,6 +135,7 @@ TEST_F(SupervisorTest, starts_asks_every_100_ms_and_reports_ready) {
   EXPECT_EQ(supervisor_.status().instance, "instance-1");
   EXPECT_EQ(supervisor_.status().imex_version, "580");
   EXPECT_EQ(supervisor_.status().domain_uid, "uid-1");
+  EXPECT_EQ(supervisor_.status().domain, Wish().domain->name);
   EXPECT_EQ(supervisor_.status().index, 1);
   EXPECT_EQ(supervisor_.NextDeadline(), now_ + Duration(5000));
 }
@@ -336,6 +337,7 @@ TEST_F(SupervisorTest, run_false_stops_and_frees_the_slot) {
   EXPECT_THAT(Do(DesiredRead{stop}), ElementsAre("term", "status STOPPING"));
   EXPECT_THAT(Do(ImexExited{"exited with status 0"}), ElementsAre("status STOPPED"));
   EXPECT_EQ(supervisor_.status().domain_uid, "");
+  EXPECT_EQ(supervisor_.status().domain, "");
   EXPECT_EQ(supervisor_.status().index, -1);
   EXPECT_EQ(supervisor_.status().instance, "");
 }

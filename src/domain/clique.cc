@@ -43,6 +43,14 @@ bool HeldHere(const Clique& clique, const ImexNode& node, const NodeChannel& ent
   return !clique.other_domains.contains(entry.domain_uid) && BelongsHere(clique, node);
 }
 
+bool DaemonIsHere(const Clique& clique, const ImexNode& node) {
+  const api::NodeDaemon& daemon = node.status.daemon;
+  if (!daemon.domain.empty()) return daemon.domain == clique.name;
+  if (daemon.domain_uid.empty()) return false;
+  if (clique.domain && daemon.domain_uid == clique.domain->meta.uid) return true;
+  return !clique.other_domains.contains(daemon.domain_uid) && BelongsHere(clique, node);
+}
+
 bool HoldsAnyHere(const Clique& clique, const ImexNode& node) {
   const auto& held = node.status.channels;
   return std::any_of(held.begin(), held.end(), [&](const NodeChannel& entry) { return HeldHere(clique, node, entry); });

@@ -34,6 +34,8 @@ bool ReportsClique(const Clique& clique, const api::ImexNode& node);
 // name counts here unless another IMEXDomain has its UID.
 bool HeldHere(const Clique& clique, const api::ImexNode& node, const api::NodeChannel& entry);
 bool HoldsAnyHere(const Clique& clique, const api::ImexNode& node);
+// True when the node's daemon runs in this clique's IMEX domain, or is told to. Where the name is not known, see HeldHere.
+bool DaemonIsHere(const Clique& clique, const api::ImexNode& node);
 // True when the node lists a channel that no lease of this domain gives to that ComputeDomain. Such a node is admitted to no
 // domain until its report is clean, since its processes might meet those of the number's next owner.
 bool HoldsUngranted(const Clique& clique, const api::ImexNode& node);

@@ -33,13 +33,11 @@ void AddMember(ImexDomain& domain, const ImexNode& node, int index) {
   domain.members.push_back({index, node.meta.name, node.status.daemon.address, node.status.boot_id});
 }
 
-// A daemon that runs keeps its line of the node map, also where the assignment it once had is gone.
+// A daemon that runs, or may be started at any moment, keeps its line of the node map, also where the assignment it once had is
+// gone.
 void RebuildMembers(ImexDomain& domain, const Clique& clique, const Nodes& looked) {
   for (const NodePtr& node : looked) {
-    const api::NodeDaemon& daemon = node->status.daemon;
-    const bool elsewhere = daemon.domain_uid.empty() || clique.other_domains.contains(daemon.domain_uid);
-    if (daemon.state != api::DaemonState::kAbsent && !elsewhere && ReportsClique(clique, *node))
-      AddMember(domain, *node, daemon.index);
+    if (DaemonIsHere(clique, *node)) AddMember(domain, *node, node->status.daemon.index);
   }
   for (const NodePtr& node : looked) {
     if (node->domain && node->domain->name == domain.meta.name) AddMember(domain, *node, node->domain->index);

@@ -131,6 +131,30 @@ TEST(RebuildTest, a_running_daemon_keeps_its_index_whatever_is_assigned) {
   EXPECT_EQ(domain.members, (std::vector<api::DomainMember>{Member(2, "b")}));
 }
 
+// Its GPUs have moved here, and the domain it came from was lost as well: the UID tells nobody which one that was.
+TEST(RebuildTest, a_daemon_that_runs_in_another_lost_domain_has_no_place_here) {
+  Clique clique;
+  clique.name = kClique;
+  api::ImexNode moved = Assigned("a", 2);
+  moved.domain = api::DomainAssignment{"another.clique", "lost-too", 2};
+  moved.status.daemon.domain_uid = "lost-too";
+  moved.status.daemon.domain = "another.clique";
+  const auto domain = Rebuild(kClique, clique, All({moved, Assigned("b", 2)}), {});
+  EXPECT_EQ(domain.members, (std::vector<api::DomainMember>{Member(2, "b")}));
+}
+
+TEST(RebuildTest, a_place_where_a_daemon_may_be_started_is_kept) {
+  Clique clique;
+  clique.name = kClique;
+  api::ImexNode told = Assigned("a", 2);
+  told.domain.reset();
+  told.status.clique_ids = {"another.clique"};
+  told.status.daemon.state = api::DaemonState::kAbsent;
+  told.status.daemon.domain = kClique;
+  const auto domain = Rebuild(kClique, clique, All({told}), {});
+  EXPECT_EQ(domain.members, (std::vector<api::DomainMember>{Member(2, "a")}));
+}
+
 TEST(RebuildTest, unknown_owner_keeps_the_number_reserved) {
   Clique clique;
   clique.name = kClique;

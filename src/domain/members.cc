@@ -26,9 +26,7 @@ bool WantsToLeave(const Clique& clique, const ImexNode& node) {
 bool HasLeft(const Clique& clique, const ImexNode& node) {
   if (!WantsToLeave(clique, node)) return false;
   if (node.domain && node.domain->name == clique.name) return false;
-  const api::NodeDaemon& daemon = node.status.daemon;
-  // An unknown UID may be this domain's before it was lost and rebuilt.
-  return daemon.domain_uid.empty() || clique.other_domains.contains(daemon.domain_uid);
+  return !DaemonIsHere(clique, node);
 }
 
 bool MayEnter(const Clique& clique, const ImexNode& node) {

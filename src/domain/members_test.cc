@@ -137,6 +137,14 @@ INSTANTIATE_TEST_SUITE_P(
                                        n.status.daemon.domain_uid = "unknown";
                                      }),
                                 false},
+                      LeaveCase{"daemon_runs_in_another_domain_that_was_lost",
+                                With(Moved("a"),
+                                     [](auto& n) {
+                                       n.status.daemon.state = DaemonState::kReady;
+                                       n.status.daemon.domain_uid = "unknown";
+                                       n.status.daemon.domain = "other.2";
+                                     }),
+                                true},
                       LeaveCase{"channel_still_held", Holding(Moved("a"), 5, kRed), false},
                       LeaveCase{"fabric_is_forming",
                                 With(Moved("a"),

@@ -152,6 +152,7 @@ std::string EncodeDaemonStatus(const DaemonStatus& status) {
   return Dump({{"version", kDaemonFilesVersion},
                {"instance", status.instance},
                {"bootID", status.boot_id},
+               {"domain", status.domain},
                {"domainUID", status.domain_uid},
                {"index", status.index},
                {"address", status.address},
@@ -170,6 +171,7 @@ Result<DaemonStatus> DecodeDaemonStatus(std::string_view text) {
   DaemonStatus status;
   status.instance = file.PlainText("instance", 64);
   status.boot_id = file.PlainText("bootID");
+  status.domain = file.PlainText("domain");
   status.domain_uid = file.PlainText("domainUID");
   status.index = file.IntWithin("index", -1, kMaxNodeSlots - 1, -1);
   status.address = file.PlainText("address", INET6_ADDRSTRLEN);
@@ -187,6 +189,7 @@ api::NodeDaemon ToNodeDaemon(const DaemonStatus& status) {
   api::NodeDaemon daemon;
   daemon.address = status.address;
   daemon.instance = status.instance;
+  daemon.domain = status.domain;
   daemon.domain_uid = status.domain_uid;
   daemon.index = status.index;
   if (status.state == kStateReady) {

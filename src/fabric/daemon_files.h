@@ -4,7 +4,8 @@
 //   desired/desired.json   plugin → daemon   {version, run, idle, bootID, domain {name,uid,index,slots}, hosts [{index,address}],
 //                                             config {waitForQuorum, nodeDisconnectedGraceSeconds, logLevel, serverPort,
 //                                             commandPort}, tls {key, certificate, authority}}
-//   status/status.json     daemon → plugin   {version, instance, bootID, domainUID, index, address, state, peers [{index,state}],
+//   status/status.json     daemon → plugin   {version, instance, bootID, domain, domainUID, index, address, state, peers
+//   [{index,state}],
 //                                             imexVersion, error}
 //
 // Both are at most 64 KiB. Unknown fields are ignored, so that a newer
@@ -87,6 +88,7 @@ struct PeerStatus {
 struct DaemonStatus {
   std::string instance;  // random, new at every start of nvidia-imex; empty while none was started
   std::string boot_id;
+  std::string domain;      // name of the IMEXDomain; empty: none
   std::string domain_uid;  // of the running (or last started) nvidia-imex; empty: none
   int index = -1;
   std::string address;  // the pod's IP

@@ -78,8 +78,9 @@ TEST(Desired, broken_or_huge_text_is_refused) {
 }
 
 TEST(DaemonStatus, survives_encoding) {
-  DaemonStatus status{"6f1d",       "boot", "uid", 3, "10.0.0.4", kStateReady, {{0, "CONNECTED"}, {7, "NEVER_CONNECTED"}},
-                      "580.105.08", ""};
+  DaemonStatus status{
+      "6f1d",       "boot", "clique.1", "uid", 3, "10.0.0.4", kStateReady, {{0, "CONNECTED"}, {7, "NEVER_CONNECTED"}},
+      "580.105.08", ""};
   const auto decoded = DecodeDaemonStatus(EncodeDaemonStatus(status));
   ASSERT_TRUE(decoded) << decoded.error().message;
   EXPECT_EQ(*decoded, status);

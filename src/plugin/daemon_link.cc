@@ -93,7 +93,11 @@ fabric::Desired DecideDesired(const NodeView& view, const Checkpoint& checkpoint
 }
 
 api::NodeDaemon WithPlace(api::NodeDaemon status, const std::optional<fabric::Desired>& told) {
-  if (!status.domain_uid.empty() || !told || !told->run || !told->domain) return status;
+  if (!told || !told->run || !told->domain) return status;
+  // A daemon of an older version does not say the name.
+  if (status.domain.empty() && status.domain_uid == told->domain->uid) status.domain = told->domain->name;
+  if (!status.domain_uid.empty()) return status;
+  status.domain = told->domain->name;
   status.domain_uid = told->domain->uid;
   status.index = told->domain->index;
   return status;

@@ -17,8 +17,8 @@ namespace cd::plugin {
 // What the daemon is to run. Pure. `current` is what it was told last: while a channel of that domain is held here it does not
 // change to another domain or index; a new UID under the same name is a rebuilt IMEXDomain, which restarts nothing. Without an
 // assignment it stops, held channel or not (a node that holds what it must not gets none), unless the domain counts the node in
-// and grants all it holds: then somebody has removed the assignment, and the controller is about to give it again. While nothing is
-// known of the domain, a channel of it that is held keeps the daemon running.
+// and grants all it holds: then somebody has removed the assignment, and the controller is about to give it again. While nothing
+// is known of the domain, a channel of it that is held keeps the daemon running.
 fabric::Desired DecideDesired(const NodeView& view, const Checkpoint& checkpoint, const std::string& boot_id,
                               const std::optional<fabric::Desired>& current);
 

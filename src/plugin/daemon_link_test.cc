@@ -194,6 +194,7 @@ TEST_F(DaemonLinkTest, place_it_is_told_to_run_in_is_reported_until_it_is_told_t
   ASSERT_FALSE(told_.empty());
   EXPECT_EQ(told_.back().state, api::DaemonState::kAbsent);
   EXPECT_EQ(told_.back().domain_uid, kDomainUid);
+  EXPECT_EQ(told_.back().domain, kDomain);
   EXPECT_EQ(told_.back().index, 3);
   link_.Reconcile(Unassigned({}), {});
   EXPECT_EQ(told_.back().domain_uid, "") << "only now nothing can start there any more";

@@ -136,6 +136,7 @@ void NodeReporter::Write(const api::ImexNodeStatus& desired) {
   // A merge patch removes only what it names.
   if (desired.maintenance_acknowledged.empty()) status["maintenanceAcknowledged"] = nullptr;
   if (desired.lost_prepares.empty()) status["lostPrepares"] = nullptr;
+  if (desired.daemon.domain.empty()) status["daemon"]["domain"] = nullptr;
   const json patch{{"metadata", {{"resourceVersion", known_->resource_version}}}, {"status", std::move(status)}};
   turn_ = Requesting{};
   client_.Call(kube::MergePatch(api::kImexNodes, {"", node_}, patch, "status"), [this, desired](Result<json> answer) {

@@ -43,7 +43,7 @@ class NodeWatch {
   kube::ApiClient& client_;
   const std::uint64_t seed_;
   std::function<void()> on_change_;
-  std::shared_ptr<const NodeView> view_;  // replaced, never changed: Prepares under way share it
+  std::shared_ptr<const NodeView> view_;           // replaced, never changed: Prepares under way share it
   std::optional<api::DomainAssignment> assigned_;  // as seen last
   std::string domain_name_;
   Nodes nodes_;

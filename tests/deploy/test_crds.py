@@ -219,7 +219,7 @@ def test_spec_and_status_of_an_imex_node_have_one_writer_each(api: ApiServer) ->
     obj["spec"] = {"domain": {"name": "u.1", "uid": "d", "index": 0}, "refusals": [{"computeDomainUID": "x", "reason": "NoFabric", "message": "m"}]}
     status = {
         "bootID": "b", "driverVersion": "580.105.08", "fabric": {"state": "Ready", "cliqueIDs": ["u.1"], "message": ""},
-        "daemon": {"address": "10.0.0.1", "instance": "i", "domainUID": "d", "index": -1, "state": "Starting", "connected": [1, 2]},
+        "daemon": {"address": "10.0.0.1", "instance": "i", "domain": "c.1", "domainUID": "d", "index": -1, "state": "Starting", "connected": [1, 2]},
         "channels": [{"domainUID": "d", "channel": 1, "computeDomainUID": "x"}],
     }
     by_controller = api.replace(f"{path}?fieldValidation=Strict", {**obj, "status": status})

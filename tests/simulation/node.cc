@@ -85,6 +85,7 @@ api::NodeDaemon Node::DaemonStatus() const {
   status.address = daemon_.address;
   status.instance = daemon_.instance;
   if (!daemon_.instance.empty()) {
+    status.domain = daemon_.domain.name;
     status.domain_uid = daemon_.domain.uid;
     status.index = daemon_.domain.index;
   }
