@@ -135,6 +135,7 @@ void Network::Step(std::list<Message>::iterator message) {
     Message ghost{nullptr, message->sender, message->request, nullptr, std::nullopt, message->deadline, 0, 64};
     if (dice_.PerMille(300)) messages_.push_back(std::move(ghost));
     message->answer = Fail(ErrorCode::kDeadlineExceeded, "no answer in time");
+    if (!Ready(*message)) return;  // a process that stands at a disk call hears of it later
   } else if (!message->answer) {
     Serve(*message);
     if (message->client == nullptr) messages_.erase(message);
