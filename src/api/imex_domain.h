@@ -65,6 +65,13 @@ struct ImexDomain {
   std::vector<Refusal> refusals;
 };
 
+// On an IMEXDomain that was created and is not made yet: members and leases are to be filled in from a list of all IMEXNodes that
+// is younger than the object. Until then it counts as absent.
+inline constexpr char kUnmadeAnnotation[] = "resource.nvidia.com/unmade";
+inline bool IsMade(const ImexDomain& domain) {
+  return !domain.meta.annotations.contains(kUnmadeAnnotation);
+}
+
 // Each nullptr when there is none.
 const DomainMember* FindMember(const ImexDomain& domain, const std::string& node);
 // In any state.

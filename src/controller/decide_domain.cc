@@ -57,8 +57,7 @@ class DomainStep {
  private:
   // A list counts only for the version it was made for: Draining must be older than the list, and nothing may have changed since.
   const domain::Nodes* Looked() const {
-    const std::string version = before_.domain ? before_.domain->meta.resource_version : "";
-    return in_.looked && in_.looked->version == version ? &in_.looked->nodes : nullptr;
+    return in_.looked && in_.looked->version == domain::VersionOf(before_) ? &in_.looked->nodes : nullptr;
   }
 
   void AskForLook() {
@@ -66,24 +65,34 @@ class DomainStep {
   }
 
   // First domain of the clique, or a lost one: nothing is assigned before all reports were read. False: not now. There is no
-  // domain before, so the draft is what the look says.
+  // domain before, so the draft is what the look says. The object comes first and the look after it: a look from before would not
+  // show what a domain gave that another leader created, and that was lost, in between.
   bool Begin() {
-    const bool wanted = std::any_of(draft_.nodes.begin(), draft_.nodes.end(), [&](const NodePtr& node) {
-      return (node->domain && node->domain->name == draft_.name) ||
-             (domain::ReportsClique(draft_, *node) && node->status.fabric == FabricState::kReady);
-    });
-    if (!wanted) return false;
+    if (!before_.begun) {
+      Create();
+      return false;
+    }
     if (Looked() == nullptr) {
       out_.look = true;
       return false;
     }
     std::vector<ObjectRef> known;
     for (const auto& [uid, view] : in_.known.cached) known.push_back(view.ref);
-    draft_.domain = domain::Rebuild(draft_.name, draft_, *Looked(), known);
-    out_.reasons.push_back("IMEXDomain is created from " + std::to_string(draft_.domain->members.size()) + " assignments and " +
+    draft_.domain = domain::Rebuild(*before_.begun, draft_, *Looked(), known);
+    out_.reasons.push_back("IMEXDomain is made from " + std::to_string(draft_.domain->members.size()) + " assignments and " +
                            std::to_string(draft_.domain->channels.size()) + " channels found in reports");
     rebuilt_ = true;
     return true;
+  }
+
+  void Create() {
+    const bool wanted = std::any_of(draft_.nodes.begin(), draft_.nodes.end(), [&](const NodePtr& node) {
+      return (node->domain && node->domain->name == draft_.name) ||
+             (domain::ReportsClique(draft_, *node) && node->status.fabric == FabricState::kReady);
+    });
+    if (!wanted) return;
+    out_.write = domain::Unmade(draft_.name);
+    out_.reasons.push_back("IMEXDomain is created; its members and channels are read from all IMEXNodes next");
   }
 
   // before_: the last member left in a version that is written already, hence before the look.

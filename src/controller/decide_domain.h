@@ -13,7 +13,7 @@ namespace cd::controller {
 
 // A quorum list of all IMEXNodes.
 struct Look {
-  std::string version;  // resourceVersion of the IMEXDomain that was known when the list began; empty: there was none
+  std::string version;  // resourceVersion of the IMEXDomain that was known when the list began
   domain::Nodes nodes;
 };
 

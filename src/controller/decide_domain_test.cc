@@ -131,7 +131,22 @@ TEST(DecideDomainTest, holder_found_by_the_list_keeps_the_channel) {
   EXPECT_FALSE(decision.write);
 }
 
-TEST(DecideDomainTest, first_domain_is_created_after_a_list_of_all_reports) {
+// Another leader may have created a domain, given its slots and channels, and lost it, since any list from before.
+TEST(DecideDomainTest, nothing_is_read_for_a_domain_before_its_object_stands) {
+  DomainSnapshot snapshot;
+  snapshot.clique.name = kClique;
+  snapshot.clique.nodes = All({Holding(Assigned("a", 7), 5, kRed, "lost")});
+  snapshot.looked = Look{"", snapshot.clique.nodes};
+  const auto decision = DecideDomain(snapshot);
+  EXPECT_FALSE(decision.NeedsReads());
+  ASSERT_TRUE(decision.write);
+  EXPECT_TRUE(decision.write->meta.resource_version.empty());
+  EXPECT_FALSE(api::IsMade(*decision.write));
+  EXPECT_TRUE(decision.write->members.empty());
+  EXPECT_TRUE(decision.write->channels.empty());
+}
+
+TEST(DecideDomainTest, first_domain_is_made_after_a_list_of_all_reports) {
   DomainWorld world;
   world.has_domain = false;
   world.nodes = {Node("a"), Node("b")};
@@ -140,7 +155,8 @@ TEST(DecideDomainTest, first_domain_is_created_after_a_list_of_all_reports) {
   world.LookNow();
   const auto decision = world.Decide();
   ASSERT_TRUE(decision.write);
-  EXPECT_TRUE(decision.write->meta.resource_version.empty());
+  EXPECT_EQ(decision.write->meta.resource_version, "10") << "nobody has made it since";
+  EXPECT_TRUE(api::IsMade(*decision.write));
   EXPECT_EQ(decision.write->clique_id, kClique);
   EXPECT_EQ(decision.write->members.size(), 2U);
   EXPECT_EQ(decision.write->meta.finalizers, std::vector<std::string>{api::kFinalizer});
@@ -173,12 +189,13 @@ TEST(DecideDomainTest, rebuilt_lease_of_a_deleted_owner_only_drains) {
 }
 
 TEST(DecideDomainTest, nodes_whose_fabric_is_forming_make_no_domain) {
-  DomainWorld world;
-  world.has_domain = false;
-  world.nodes = {Node("a")};
-  world.nodes[0].status.fabric = api::FabricState::kForming;
-  EXPECT_FALSE(world.Decide().NeedsReads());
-  EXPECT_FALSE(world.Decide().write);
+  DomainSnapshot snapshot;
+  snapshot.clique.name = kClique;
+  api::ImexNode forming = Node("a");
+  forming.status.fabric = api::FabricState::kForming;
+  snapshot.clique.nodes = All({forming});
+  EXPECT_FALSE(DecideDomain(snapshot).NeedsReads());
+  EXPECT_FALSE(DecideDomain(snapshot).write);
 }
 
 TEST(DecideDomainTest, empty_domain_is_removed_after_a_quorum_list) {

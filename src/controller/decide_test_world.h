@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "src/controller/decide_domain.h"
+#include "src/domain/leases.h"
 #include "src/domain/testing.h"
 
 namespace cd::controller {
@@ -13,7 +14,7 @@ struct DomainWorld {
   domain::Clique clique;
   std::vector<api::ImexNode> nodes = {domain::testing::Assigned("a", 0), domain::testing::Assigned("b", 1)};
   api::ImexDomain domain = domain::testing::Domain();
-  bool has_domain = true;
+  bool has_domain = true;  // false: it was created, and is to be made from the look
   std::vector<domain::Demand> demands;
   domain::KnownDomains known;
   std::optional<Look> looked;
@@ -35,12 +36,17 @@ struct DomainWorld {
   }
   void Demand(const std::string& node, const std::string& uid) { demands.push_back({node, "team", "claim-" + node, {uid, {}}}); }
   // A quorum list that shows what the cache shows.
-  void LookNow() { looked = Look{has_domain ? domain.meta.resource_version : "", domain::testing::All(nodes)}; }
+  void LookNow() { looked = Look{domain.meta.resource_version, domain::testing::All(nodes)}; }
 
   DomainDecision Decide() const {
     DomainSnapshot snapshot;
     snapshot.clique = clique;
-    if (has_domain) snapshot.clique.domain = domain;
+    if (has_domain) {
+      snapshot.clique.domain = domain;
+    } else {
+      snapshot.clique.begun = domain::Unmade(clique.name);
+      snapshot.clique.begun->meta.resource_version = domain.meta.resource_version;
+    }
     snapshot.clique.nodes = domain::testing::All(nodes);
     snapshot.demands = demands;
     snapshot.known = known;

@@ -44,7 +44,7 @@ Status DomainReconciler::Read(const DomainSnapshot& snapshot, const DomainDecisi
   }
   if (!decision.look) return {};
   // The version was known before the list begins: that is what makes the list proof.
-  const std::string version = snapshot.clique.domain ? snapshot.clique.domain->meta.resource_version : "";
+  const std::string version = domain::VersionOf(snapshot.clique);
   auto nodes = cluster_.ListNodes();
   if (!nodes) return Fail(nodes.error());
   readings.looked = Look{version, *std::move(nodes)};
@@ -60,7 +60,8 @@ Status DomainReconciler::Reconcile(const std::string& name) {
     DomainSnapshot snapshot = world_.SnapshotDomain(name);
     if (const auto removed = removed_.find(name); removed != removed_.end()) {
       // The watch is behind the deletion.
-      if (snapshot.clique.domain && snapshot.clique.domain->meta.uid == removed->second) return {};
+      const auto& present = snapshot.clique.domain ? snapshot.clique.domain : snapshot.clique.begun;
+      if (present && present->meta.uid == removed->second) return {};
       removed_.erase(removed);
     }
     auto gone = GoneNodes(snapshot);

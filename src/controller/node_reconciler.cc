@@ -31,8 +31,7 @@ Status NodeReconciler::Reconcile(const std::string& name) {
 // well.
 Status NodeReconciler::RefuseIfStale(const NodeSnapshot& snapshot) {
   if (!snapshot.clique) return {};
-  const auto& domain = snapshot.clique->domain;
-  const auto newest = cluster_.IsNewest(snapshot.clique->name, domain ? domain->meta.resource_version : "");
+  const auto newest = cluster_.IsNewest(snapshot.clique->name, domain::VersionOf(*snapshot.clique));
   if (!newest) return Fail(newest.error());
   if (!*newest) return Fail(ErrorCode::kConflict, "IMEXDomain " + snapshot.clique->name + " has changed since it was read");
   return {};

@@ -39,7 +39,7 @@ domain::Clique World::CliqueNamed(const std::string& name) const {
   clique.name = name;
   for (const auto& [key, domain] : domains_.objects()) {
     if (key.name == name) {
-      clique.domain = *domain;
+      (api::IsMade(*domain) ? clique.domain : clique.begun) = *domain;
     } else {
       clique.other_domains.insert(domain->meta.uid);
     }

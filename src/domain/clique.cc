@@ -9,6 +9,11 @@ using api::DomainMember;
 using api::ImexNode;
 using api::NodeChannel;
 
+std::string VersionOf(const Clique& clique) {
+  if (clique.domain) return clique.domain->meta.resource_version;
+  return clique.begun ? clique.begun->meta.resource_version : "";
+}
+
 const ImexNode* FindNode(const Nodes& nodes, const std::string& name) {
   for (const NodePtr& node : nodes) {
     if (node->meta.name == name) return node.get();

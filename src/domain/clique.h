@@ -19,12 +19,15 @@ using Nodes = std::vector<NodePtr>;  // sorted by name, each name once
 
 struct Clique {
   std::string name;                         // `<clusterUUID>.<cliqueID>`, also the IMEXDomain's name
-  std::optional<api::ImexDomain> domain;    // absent: none yet, or lost
+  std::optional<api::ImexDomain> domain;    // absent: none yet, lost, or not made yet
+  std::optional<api::ImexDomain> begun;     // stands in its place until the domain is made, api::IsMade
   Nodes nodes;                              // all that report this clique, are members, are assigned here, or list a channel here
   std::set<std::string> other_domains;      // UIDs of all other IMEXDomains
   std::set<std::string> members_elsewhere;  // nodes that are members of another IMEXDomain
 };
 
+// resourceVersion of what stands in the API under the clique's name; empty: nothing.
+std::string VersionOf(const Clique& clique);
 const api::ImexNode* FindNode(const Nodes& nodes, const std::string& name);
 
 // True when the node reports this clique and no other.

@@ -100,11 +100,19 @@ void FreeChannels(ImexDomain& domain, const std::vector<int>& channels) {
   });
 }
 
-ImexDomain Rebuild(const std::string& name, const Clique& clique, const Nodes& looked, const std::vector<api::ObjectRef>& known) {
+ImexDomain Unmade(const std::string& clique) {
   ImexDomain domain;
-  domain.meta.name = name;
+  domain.meta.name = clique;
   domain.meta.finalizers = {api::kFinalizer};
-  domain.clique_id = name;
+  domain.meta.annotations[api::kUnmadeAnnotation] = "";
+  domain.clique_id = clique;
+  return domain;
+}
+
+ImexDomain Rebuild(const ImexDomain& unmade, const Clique& clique, const Nodes& looked,
+                   const std::vector<api::ObjectRef>& known) {
+  ImexDomain domain = unmade;
+  domain.meta.annotations.erase(api::kUnmadeAnnotation);
   RebuildMembers(domain, clique, looked);
   for (const NodePtr& node : looked) {
     for (const NodeChannel& entry : node->status.channels) {

@@ -114,7 +114,7 @@ TEST(RebuildTest, members_keep_their_indexes_and_owners_their_channels) {
   Clique clique;
   clique.name = kClique;
   const Nodes looked = All({Holding(Assigned("a", 7), 5, kRed, "lost"), Holding(Assigned("b", 2), 5, kRed, "lost"), Node("c")});
-  const auto domain = Rebuild(kClique, clique, looked, {{"team", "red", kRed}});
+  const auto domain = Rebuild(Unmade(kClique), clique, looked, {{"team", "red", kRed}});
   EXPECT_EQ(domain.members, (std::vector<api::DomainMember>{Member(2, "b"), Member(7, "a")}));
   EXPECT_EQ(domain.channels, (std::vector<api::ChannelLease>{Lease(5, kRed)}));
   EXPECT_EQ(domain.next_channel, 6);
@@ -127,7 +127,7 @@ TEST(RebuildTest, a_running_daemon_keeps_its_index_whatever_is_assigned) {
   unassigned.domain.reset();
   api::ImexNode stopped = Assigned("a", 2);
   stopped.status.daemon = {};
-  const auto domain = Rebuild(kClique, clique, All({stopped, unassigned}), {});
+  const auto domain = Rebuild(Unmade(kClique), clique, All({stopped, unassigned}), {});
   EXPECT_EQ(domain.members, (std::vector<api::DomainMember>{Member(2, "b")}));
 }
 
@@ -139,7 +139,7 @@ TEST(RebuildTest, a_daemon_that_runs_in_another_lost_domain_has_no_place_here) {
   moved.domain = api::DomainAssignment{"another.clique", "lost-too", 2};
   moved.status.daemon.domain_uid = "lost-too";
   moved.status.daemon.domain = "another.clique";
-  const auto domain = Rebuild(kClique, clique, All({moved, Assigned("b", 2)}), {});
+  const auto domain = Rebuild(Unmade(kClique), clique, All({moved, Assigned("b", 2)}), {});
   EXPECT_EQ(domain.members, (std::vector<api::DomainMember>{Member(2, "b")}));
 }
 
@@ -151,14 +151,14 @@ TEST(RebuildTest, a_place_where_a_daemon_may_be_started_is_kept) {
   told.status.clique_ids = {"another.clique"};
   told.status.daemon.state = api::DaemonState::kAbsent;
   told.status.daemon.domain = kClique;
-  const auto domain = Rebuild(kClique, clique, All({told}), {});
+  const auto domain = Rebuild(Unmade(kClique), clique, All({told}), {});
   EXPECT_EQ(domain.members, (std::vector<api::DomainMember>{Member(2, "a")}));
 }
 
 TEST(RebuildTest, unknown_owner_keeps_the_number_reserved) {
   Clique clique;
   clique.name = kClique;
-  const auto domain = Rebuild(kClique, clique, All({Holding(Assigned("a", 0), 9, kBlue)}), {});
+  const auto domain = Rebuild(Unmade(kClique), clique, All({Holding(Assigned("a", 0), 9, kBlue)}), {});
   ASSERT_EQ(domain.channels.size(), 1U);
   EXPECT_EQ(domain.channels[0].compute_domain, (api::ObjectRef{"", "", kBlue}));
 }
@@ -169,7 +169,7 @@ TEST(RebuildTest, channel_of_a_node_whose_gpus_have_moved_since_is_found_by_the_
   api::ImexNode moved = Node("a");
   moved.status.clique_ids = {"another.clique"};
   moved.status.channels = {{"lost-uid", 9, kRed, kClique}};
-  const auto domain = Rebuild(kClique, clique, All({moved}), {{"team", "red", kRed}});
+  const auto domain = Rebuild(Unmade(kClique), clique, All({moved}), {{"team", "red", kRed}});
   ASSERT_EQ(domain.channels.size(), 1U);
   EXPECT_EQ(domain.channels[0].channel, 9);
   Clique other;
@@ -180,7 +180,8 @@ TEST(RebuildTest, channel_of_a_node_whose_gpus_have_moved_since_is_found_by_the_
 TEST(RebuildTest, second_channel_of_one_owner_may_only_drain) {
   Clique clique;
   clique.name = kClique;
-  const auto domain = Rebuild(kClique, clique, All({Holding(Assigned("a", 0), 5, kRed), Holding(Assigned("b", 1), 6, kRed)}), {});
+  const auto domain =
+      Rebuild(Unmade(kClique), clique, All({Holding(Assigned("a", 0), 5, kRed), Holding(Assigned("b", 1), 6, kRed)}), {});
   ASSERT_EQ(domain.channels.size(), 2U);
   EXPECT_EQ(domain.channels[1].channel, 6);
   EXPECT_EQ(domain.channels[1].state, LeaseState::kDraining);
@@ -190,7 +191,7 @@ TEST(RebuildTest, nodes_of_other_cliques_do_not_count) {
   Clique clique;
   clique.name = kClique;
   clique.other_domains = {"elsewhere"};
-  const auto domain = Rebuild(kClique, clique, All({Holding(Stranger("z"), 5, kRed, "elsewhere"), Node("a")}), {});
+  const auto domain = Rebuild(Unmade(kClique), clique, All({Holding(Stranger("z"), 5, kRed, "elsewhere"), Node("a")}), {});
   EXPECT_TRUE(domain.members.empty());
   EXPECT_TRUE(domain.channels.empty());
 }

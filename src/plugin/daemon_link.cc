@@ -36,7 +36,7 @@ bool HasPlace(const NodeView& view, int index) {
 // deprived of its place: an assignment that is gone was lost by accident, perhaps with the whole IMEXNode, and is on its way
 // back. A domain that was not read yet, or is lost and not made anew, says nothing against it.
 bool StillMember(const NodeView& view, const Checkpoint& checkpoint, const fabric::DesiredDomain& run) {
-  if (!view.domain || view.domain->meta.name != run.name)
+  if (!view.domain || !api::IsMade(*view.domain) || view.domain->meta.name != run.name)
     return HoldsChannel(checkpoint, [&](const std::string& domain) { return domain == run.name; });
   const auto granted = [&](const api::NodeChannel& held) {
     const auto& leases = view.domain->channels;

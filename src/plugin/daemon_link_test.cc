@@ -92,6 +92,11 @@ TEST(DecideDesired, lost_assignment_stops_nothing_before_the_domain_was_read) {
   view.domain = nullptr;
   view.imex_node = nullptr;
   EXPECT_EQ(DecideDesired(view, Holding(kDomainUid), "boot-1", running), running);
+  api::ImexDomain unmade = DomainObject({});
+  unmade.members.clear();
+  unmade.meta.annotations[api::kUnmadeAnnotation] = "";
+  view.domain = std::make_shared<api::ImexDomain>(unmade);
+  EXPECT_EQ(DecideDesired(view, Holding(kDomainUid), "boot-1", running), running) << "it is lost, and being made anew";
   EXPECT_FALSE(DecideDesired(view, {}, "boot-1", running).run) << "nothing is held";
 }
 

@@ -68,8 +68,10 @@ void Simulation::SetUp() {
   context_.server.on_change = [this](const std::string& plural, const HistoryEvent& event) {
     if (plural == api::kResourceClaims.plural) CountGangs();
     if (plural != api::kImexDomains.plural) return;
-    if (event.type == std::string_view("ADDED")) lost_domains_.erase(event.key.name);
-    if (event.type != std::string_view("DELETED")) CheckDomainObject(*event.object);
+    if (event.type == std::string_view("DELETED")) return;
+    CheckDomainObject(*event.object);
+    if (!event.object->contains("/metadata/annotations"_json_pointer / api::kUnmadeAnnotation))
+      lost_domains_.erase(event.key.name);
   };
   for (std::size_t i = 0; i < nodes; ++i) {
     const std::string name = "node-" + std::to_string(i + 1);
