@@ -88,11 +88,11 @@ TEST_P(PlantedDefectTest, is_found) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, PlantedDefectTest,
-                         testing::Values(Planted{Bug::kSkipAnnounce, 2018}, Planted{Bug::kStaleCheck, 52},
-                                         Planted{Bug::kNoPrecondition, 134}, Planted{Bug::kStaleLook, 5},
-                                         Planted{Bug::kForgetLingering, 49}, Planted{Bug::kSlotAtOnce, 721},
-                                         Planted{Bug::kStaleLiveness, 3}, Planted{Bug::kForgetCheckpoint, 32},
-                                         Planted{Bug::kReleaseAtOnce, 3}, Planted{Bug::kSickIsNone, 149}),
+                         testing::Values(Planted{Bug::kSkipAnnounce, 1201}, Planted{Bug::kStaleCheck, 17},
+                                         Planted{Bug::kNoPrecondition, 242}, Planted{Bug::kStaleLook, 1},
+                                         Planted{Bug::kForgetLingering, 4}, Planted{Bug::kSlotAtOnce, 420},
+                                         Planted{Bug::kStaleLiveness, 3}, Planted{Bug::kForgetCheckpoint, 6},
+                                         Planted{Bug::kReleaseAtOnce, 3}, Planted{Bug::kSickIsNone, 48}),
                          [](const testing::TestParamInfo<Planted>& parameter) {
                            std::string name(NameOf(parameter.param.bug));
                            std::replace(name.begin(), name.end(), '-', '_');
