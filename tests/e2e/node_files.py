@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from lab.identity import CHECKOUT
@@ -37,17 +38,17 @@ def checkpoint_claims(node: str) -> list[str]:
     return sorted(prepared + lingering)
 
 
-def processes_of_pod(pod_uid: str, program: str) -> list[int]:
-    """PIDs of a program in a pod's containers, found by the pod's cgroup."""
-    found = []
+def processes() -> Iterator[tuple[int, str, str]]:
+    """(PID, name of the program, cgroups) of all that runs on this machine, and hence on any node of the lab."""
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
-            cgroups = (entry / "cgroup").read_text()
-            name = Path(os.readlink(entry / "exe")).name
+            yield int(entry.name), Path(os.readlink(entry / "exe")).name, (entry / "cgroup").read_text()
         except OSError:
-            continue  # ended meanwhile
-        if f"pod{pod_uid}" in cgroups and name == program:
-            found.append(int(entry.name))
-    return sorted(found)
+            continue  # ended meanwhile, or a thread of the kernel
+
+
+def processes_of_pod(pod_uid: str, program: str) -> list[int]:
+    """PIDs of a program in a pod's containers, found by the pod's cgroup."""
+    return sorted(pid for pid, name, cgroups in processes() if name == program and f"pod{pod_uid}" in cgroups)

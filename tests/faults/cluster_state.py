@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter, defaultdict
-from pathlib import Path
 
 from lab.client import (
     CLAIM, CLAIM_TEMPLATE, COMPUTE_DOMAIN, DAEMON_SET, DEPLOYMENT, IMEX_DOMAIN, IMEX_NODE, NODE, POD, Cluster, condition,
 )
 from tests.e2e.conftest import DRIVER_NAMESPACE, driver_ready
 from tests.e2e.driver_pods import PROGRAMS, imex_processes, pods_of
-from tests.e2e.node_files import PLUGIN_DIR, cdi_files, checkpoint_claims, lab, on_node
+from tests.e2e.node_files import PLUGIN_DIR, cdi_files, checkpoint_claims, lab, on_node, processes
 
 from .load import NO_ANSWER, Load
 
@@ -30,15 +28,9 @@ def all_connected(cluster: Cluster, nodes: list[str]) -> bool:
 def programs_live(cluster: Cluster) -> bool:
     """Each of the driver's pods has its program running now, whatever its status still says."""
     running = defaultdict(set)
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                program = Path(os.readlink(entry / "exe")).name
-                found = program in PROGRAMS.values() and re.search(r"/pod([0-9a-f-]{36})/", (entry / "cgroup").read_text())
-            except OSError:
-                continue  # ended meanwhile, or a thread of the kernel
-            if found:
-                running[found[1]].add(program)
+    for _, program, cgroups in processes():
+        if found := re.search(r"/pod([0-9a-f-]{36})/", cgroups):
+            running[found[1]].add(program)
     return all(PROGRAMS[part] in running[pod["metadata"]["uid"]] for part in PROGRAMS for pod in pods_of(cluster, part))
 
 
