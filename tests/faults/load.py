@@ -13,7 +13,7 @@ from typing import Any
 from urllib3.exceptions import HTTPError
 
 from lab.client import (
-    COMPUTE_DOMAIN, NAMESPACE, POD, SERVICE_ACCOUNT, ApiError, Cluster, Object, compute_domain_manifest, pod_manifest, wait_until,
+    COMPUTE_DOMAIN, NAMESPACE, POD, SERVICE_ACCOUNT, ApiError, Cluster, Kind, Object, compute_domain_manifest, pod_manifest, wait_until,
 )
 from lab.identity import CHECKOUT
 
@@ -45,6 +45,15 @@ def insist(call: Callable[[], Any], what: str, timeout: float = 60) -> Any:
 
     wait_until(answered, what, timeout + ALLOWANCE)
     return result[0]
+
+
+def create_once(cluster: Cluster, kind: Kind, body: Object, namespace: str = "default") -> None:
+    """One that is there already is fine: the answer to an earlier try may have been lost."""
+    try:
+        cluster.create(kind, body, namespace)
+    except ApiError as error:
+        if error.status != 409:
+            raise
 
 
 def member_pod(name: str, place: Place, template: str) -> Object:
@@ -143,28 +152,15 @@ class Domain:
         # Handles of the one before stay for a while: others shall try to import dead memory too.
         shutil.rmtree(FOLDER / f"{self.color}-{self.incarnation - 1}", ignore_errors=True)
         self.incarnation += 1
-        insist(self._create_domain, f"ComputeDomain {self.name} created")
+        insist(lambda: create_once(self.cluster, COMPUTE_DOMAIN, compute_domain_manifest(self.name), self.namespace),
+               f"ComputeDomain {self.name} created")
         for node in self.nodes:
             self.create_pod(node)
 
-    def _create_domain(self) -> None:
-        try:
-            self.cluster.create(COMPUTE_DOMAIN, compute_domain_manifest(self.name), self.namespace)
-        except ApiError as error:
-            if error.status != 409:  # the answer to the first try was lost
-                raise
-
     def create_pod(self, node: str) -> None:
         place = Place(self.name, node)
-
-        def create() -> None:
-            try:
-                self.cluster.create(POD, member_pod(self.pod_name(node), place, f"{self.name}-channel"), self.namespace)
-            except ApiError as error:
-                if error.status != 409:
-                    raise
-
-        insist(create, f"pod of {place} created")
+        pod = member_pod(self.pod_name(node), place, f"{self.name}-channel")
+        insist(lambda: create_once(self.cluster, POD, pod, self.namespace), f"pod of {place} created")
 
     def pods(self) -> dict[str, Object]:
         """node → its member's pod."""
@@ -261,11 +257,7 @@ class Load:
 
 def make_namespace(cluster: Cluster, name: str) -> None:
     def made() -> bool:
-        try:
-            cluster.create(NAMESPACE, {"metadata": {"name": name}})
-        except ApiError as error:
-            if error.status != 409:
-                raise
+        create_once(cluster, NAMESPACE, {"metadata": {"name": name}})
         found = cluster.find(SERVICE_ACCOUNT, "default", name)
         return found is not None and "deletionTimestamp" not in cluster.get(NAMESPACE, name)["metadata"]
 
