@@ -1,13 +1,10 @@
 #include "src/base/disk.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <system_error>
 
 #include "src/base/fd.h"
+#include "src/base/file_lock.h"
 #include "src/base/files.h"
 
 namespace cd {
@@ -56,13 +53,10 @@ class Files final : public Disk {
   }
 
   Result<std::unique_ptr<DiskLock>> TryLock(const fs::path& path) override {
-    Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!fd) return Fail(ErrnoError(errno, "open " + path.string()));
-    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EWOULDBLOCK) return nullptr;
-      return Fail(ErrnoError(errno, "lock " + path.string()));
-    }
-    return std::make_unique<FileDescriptorLock>(std::move(fd));
+    auto fd = TryLockFile(path);
+    if (!fd) return Fail(fd.error());
+    if (!*fd) return nullptr;
+    return std::make_unique<FileDescriptorLock>(std::move(*fd));
   }
 };
 

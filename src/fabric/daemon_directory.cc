@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "src/base/file_lock.h"
 #include "src/base/files.h"
 
 namespace cd::fabric {
@@ -54,12 +55,8 @@ Status WriteDaemonStatus(const std::filesystem::path& dir, const DaemonStatus& s
 
 Result<Fd> LockDaemon(const std::filesystem::path& dir) {
   const std::filesystem::path path = LockPath(dir);
-  Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd) return Fail(ErrnoError(errno, "open " + path.string()));
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) return Fail(ErrorCode::kFailedPrecondition, "another daemon of this node holds " + path.string());
-    return Fail(ErrnoError(errno, "lock " + path.string()));
-  }
+  auto fd = TryLockFile(path);
+  if (fd && !*fd) return Fail(ErrorCode::kFailedPrecondition, "another daemon of this node holds " + path.string());
   return fd;
 }
 
