@@ -8,7 +8,7 @@
 
 namespace cd {
 
-// Does not wait. An empty Fd: somebody else holds it. Held as long as the Fd lives, and given up with the process however it ends.
+// Does not wait. An empty Fd: somebody else holds it. Held as long as the Fd lives, at the longest as long as the process.
 Result<Fd> TryLockFile(const std::filesystem::path& path);
 
 }  // namespace cd
