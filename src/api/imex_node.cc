@@ -67,6 +67,11 @@ std::string ToString(FabricState state) {
   return NameOf(state, kFabricStates);
 }
 
+bool IsElsewhere(FabricState fabric, const std::vector<std::string>& clique_ids, const std::string& clique_id) {
+  if (clique_ids.size() == 1 && clique_ids.front() == clique_id) return false;
+  return fabric == FabricState::kReady || fabric == FabricState::kNone || fabric == FabricState::kMixed;
+}
+
 bool NoFabric(const ImexNodeStatus& status) {
   return status.fabric == FabricState::kNone && !status.driver_version.empty();
 }

@@ -95,6 +95,8 @@ struct ImexNode {
 // The driver answers, and says that no GPU is on a multi-node fabric. Anything less (no answer, registration under way, a sick
 // GPU) is no evidence: a workload that silently ran without its channel would be worse off than one that waits.
 bool NoFabric(const ImexNodeStatus& status);
+// The node's GPUs are surely not in that clique. A fabric that is forming or degraded says nothing: it may heal.
+bool IsElsewhere(FabricState fabric, const std::vector<std::string>& clique_ids, const std::string& clique_id);
 
 /* JSON (v1alpha1):
    spec: {domain?: {name,uid,index}, maintenance?, refusals?: [{computeDomainUID, reason, message}],

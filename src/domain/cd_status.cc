@@ -46,6 +46,8 @@ std::string WhyNotReady(const std::string& uid, const std::string& name, const I
   if (domain == nullptr || FindMember(*domain, name) == nullptr) return "it has no slot in an IMEX domain yet";
   const ChannelLease* lease = FindLease(*domain, uid);
   if (lease == nullptr || lease->state != LeaseState::kActive) return "its clique has no channel for this ComputeDomain yet";
+  if (api::IsElsewhere(node->status.fabric, node->status.clique_ids, domain->clique_id))
+    return "its GPUs have left the NVLink partition that its processes hold channels of";
   if (!ServesNow(*domain, *node)) return "its IMEX daemon is not ready";
   return "";
 }
@@ -203,6 +205,7 @@ const Condition* Find(const ComputeDomainStatus& status, const std::string& type
 bool ServesNow(const ImexDomain& domain, const ImexNode& node) {
   const api::DomainMember* member = FindMember(domain, node.meta.name);
   const api::NodeDaemon& daemon = node.status.daemon;
+  if (api::IsElsewhere(node.status.fabric, node.status.clique_ids, domain.clique_id)) return false;
   return member != nullptr && node.domain && node.domain->uid == domain.meta.uid && node.domain->index == member->index &&
          daemon.state == DaemonState::kReady && daemon.domain_uid == domain.meta.uid && daemon.index == member->index;
 }

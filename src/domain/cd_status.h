@@ -47,7 +47,7 @@ enum class Urgency {
 Urgency UrgencyOf(const api::ComputeDomainStatus& written, const api::ComputeDomainStatus& wanted);
 
 // True when the node can start containers of the lease's owner: it is a member, and its daemon is READY in this domain at its
-// index.
+// index. A node whose GPUs have moved to another clique under held channels starts nobody: what it exports nobody here can reach.
 bool ServesNow(const api::ImexDomain& domain, const api::ImexNode& node);
 
 }  // namespace cd::domain

@@ -233,5 +233,17 @@ TEST(UrgencyTest, acceptance_at_once_growth_soon_shrinking_later) {
   EXPECT_EQ(UrgencyOf(one, world.Status()), Urgency::kAtOnce);
 }
 
+TEST(ServesNowTest, node_whose_gpus_have_moved_starts_nobody_here) {
+  auto domain = Domain();
+  domain.members = {Member(0, "a")};
+  api::ImexNode node = Assigned("a", 0);
+  EXPECT_TRUE(ServesNow(domain, node));
+  node.status.clique_ids = {"other.2"};
+  EXPECT_FALSE(ServesNow(domain, node));
+  node.status.clique_ids.clear();
+  node.status.fabric = api::FabricState::kForming;
+  EXPECT_TRUE(ServesNow(domain, node)) << "it may heal";
+}
+
 }  // namespace
 }  // namespace cd::domain

@@ -16,9 +16,8 @@ namespace {
 // The node's GPUs are elsewhere now, and nothing of this domain is held any more. A fabric that is forming or degraded is still
 // this domain's: it may heal, and workloads may run on.
 bool WantsToLeave(const Clique& clique, const ImexNode& node) {
-  if (!node.reported || ReportsClique(clique, node) || HoldsAnyHere(clique, node)) return false;
-  const FabricState fabric = node.status.fabric;
-  return fabric == FabricState::kReady || fabric == FabricState::kNone || fabric == FabricState::kMixed;
+  return node.reported && !HoldsAnyHere(clique, node) &&
+         api::IsElsewhere(node.status.fabric, node.status.clique_ids, clique.name);
 }
 
 // Evidence that the node's daemon in this domain has ended and cannot come back: it has no assignment here, and its plugin, which

@@ -172,6 +172,18 @@ TEST_F(NodeDriverTest, wait_without_a_lease_ends_after_ten_seconds_and_says_what
   EXPECT_EQ(executor.PendingTimers(), 0u);
 }
 
+// What it would start could be imported by nobody in the domain, and would keep the node from leaving it.
+TEST_F(NodeDriverTest, node_whose_gpus_have_moved_refuses_and_records_nothing_until_it_is_where_they_are) {
+  SetDomain({Lease(7, kRedUid)});
+  view.clique_ids = {"another.clique"};
+  driver.SetView(std::make_shared<NodeView>(view));
+  Prepare(ClaimRef(1));
+  executor.Advance(kPrepareLimit);
+  EXPECT_THAT(Error(), HasSubstr("GPUs are in another.clique now"));
+  EXPECT_THAT(Error(), HasSubstr("delete them"));
+  ExpectNothingWritten();
+}
+
 TEST_F(NodeDriverTest, daemon_ready_at_the_last_moment_is_not_given_up_for_the_apis_answers) {
   view.daemon.state = api::DaemonState::kStarting;
   driver.SetView(std::make_shared<NodeView>(view));

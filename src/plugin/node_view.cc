@@ -64,6 +64,17 @@ AwaitsLease Held(const NodeView& view, const std::string& uid, const api::Object
           RefusalOf(view, uid), true};
 }
 
+// While processes hold channels of it the node stays in the domain it was in; what begins now could reach nobody there. Nothing
+// is begun, so that pods which are tried again do not keep the node from leaving.
+std::optional<AwaitsLease> Moved(const NodeView& view, const std::string& uid) {
+  const api::ImexDomain& domain = *view.domain;
+  if (!api::IsElsewhere(view.fabric, view.clique_ids, domain.clique_id)) return std::nullopt;
+  const std::string where = view.clique_ids.size() == 1 ? "in " + view.clique_ids.front() : "in no single NVLink partition";
+  return AwaitsLease{"this node's GPUs are " + where + " now, and its IMEX daemon stays in IMEXDomain " + domain.meta.name +
+                         " until the pods that hold channels of it have ended: delete them, or run this pod elsewhere",
+                     RefusalOf(view, uid), true};
+}
+
 // What the node still lacks for a lease that is there; empty: nothing.
 std::string MissingOnNode(const NodeView& view) {
   const api::DomainAssignment& assigned = *view.imex_node->domain;
@@ -106,6 +117,7 @@ Judgement Judge(const NodeView& view, const ChannelRequest& request) {
                                                     " is being deleted, or has moved to another NVLink partition");
   }
   if (!lease->Releases(request.claim.uid)) return Held(view, uid, lease->compute_domain);
+  if (auto moved = Moved(view, uid)) return *std::move(moved);
   Grant grant{domain.meta.name, domain.meta.uid, domain.clique_id, lease->channel, lease->compute_domain};
   std::string missing = MissingOnNode(view);
   if (!missing.empty()) return AwaitsNode{std::move(grant), std::move(missing)};

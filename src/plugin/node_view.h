@@ -21,6 +21,7 @@ struct NodeView {
   std::shared_ptr<const api::ImexDomain> domain;   // the one imex_node->domain names, or named last; null: not seen yet
   api::NodeDaemon daemon;                          // from status.json
   api::FabricState fabric = api::FabricState::kNone;
+  std::vector<std::string> clique_ids;
   std::string fabric_message;
   bool no_fabric = false;  // positively; see api::NoFabric
 };
@@ -44,7 +45,7 @@ struct AwaitsNode {
 struct AwaitsLease {
   std::string missing;
   std::optional<api::Refusal> refusal;
-  bool held = false;  // the lease is there, but gating holds the pod back: nothing was begun, so nothing is to be undone
+  bool held = false;  // the lease is there, but gating or the node holds the pod back: nothing is begun, and why is known
 };
 // Waiting cannot help.
 struct Denied {

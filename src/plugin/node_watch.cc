@@ -82,11 +82,12 @@ void NodeWatch::SetDaemon(const api::NodeDaemon& daemon) {
 }
 
 void NodeWatch::SetFabric(const fabric::FabricView& fabric) {
-  const bool same =
-      fabric.state == view_->fabric && fabric.message == view_->fabric_message && fabric.NoFabric() == view_->no_fabric;
+  const bool same = fabric.state == view_->fabric && fabric.clique_ids == view_->clique_ids &&
+                    fabric.message == view_->fabric_message && fabric.NoFabric() == view_->no_fabric;
   if (same) return;
   Change([&](NodeView& view) {
     view.fabric = fabric.state;
+    view.clique_ids = fabric.clique_ids;
     view.fabric_message = fabric.message;
     view.no_fabric = fabric.NoFabric();
   });

@@ -94,6 +94,7 @@ inline NodeView ViewOf(std::vector<api::ChannelLease> leases) {
   view.domain = std::make_shared<api::ImexDomain>(DomainObject(std::move(leases)));
   view.daemon = ReadyDaemon();
   view.fabric = api::FabricState::kReady;
+  view.clique_ids = {kDomain};
   return view;
 }
 
