@@ -25,6 +25,13 @@ bool HoldsChannel(const Checkpoint& checkpoint, const std::function<bool(const s
                      [&](const auto& item) { return of(item.second.domain); });
 }
 
+// Channels that processes may have. One that is announced only was given to nobody; its check, or its end, withdraws it.
+std::vector<api::NodeChannel> InProcesses(const Checkpoint& checkpoint) {
+  Checkpoint given = checkpoint;
+  std::erase_if(given.claims, [](const auto& item) { return item.second.phase != ClaimPhase::kCompleted; });
+  return HeldChannels(given);
+}
+
 // The assignment was written before the domain was read, see NodeWatch. Where the domain does not know of it the place is
 // somebody else's, or may become so.
 bool HasPlace(const NodeView& view, int index) {
@@ -44,7 +51,7 @@ bool StillMember(const NodeView& view, const Checkpoint& checkpoint, const fabri
       return lease.channel == held.channel && lease.compute_domain.uid == held.compute_domain_uid;
     });
   };
-  const auto held = HeldChannels(checkpoint);
+  const auto held = InProcesses(checkpoint);
   return HasPlace(view, run.index) && !held.empty() && std::all_of(held.begin(), held.end(), granted);
 }
 

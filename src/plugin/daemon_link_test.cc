@@ -86,6 +86,17 @@ TEST(DecideDesired, lost_assignment_of_a_member_whose_channels_are_granted_stops
   EXPECT_EQ(DecideDesired(view, Holding(kDomainUid), "boot-1", running), running);
 }
 
+TEST(DecideDesired, lost_assignment_stops_nothing_for_a_channel_that_was_only_announced) {
+  const auto running = Running();
+  Checkpoint checkpoint = Holding(kDomainUid);
+  ClaimEntry announced;
+  announced.claim = ClaimRef(1);
+  announced.nonce = "n";
+  announced.grant = Grant{kDomain, kDomainUid, kDomain, 9, {"red-ns", "blue", kOtherUid}};
+  ASSERT_TRUE(Begin(checkpoint, announced, checkpoint.sequence, true));
+  EXPECT_EQ(DecideDesired(Unassigned({LeaseOf(7, kRedUid)}), checkpoint, "boot-1", running), running);
+}
+
 TEST(DecideDesired, lost_assignment_stops_nothing_before_the_domain_was_read) {
   const auto running = Running();
   NodeView view = Unassigned({});
