@@ -25,7 +25,8 @@ bool HoldsChannel(const Checkpoint& checkpoint, const std::function<bool(const s
                      [&](const auto& item) { return of(item.second.domain); });
 }
 
-// Channels that processes may have. One that is announced only was given to nobody; its check, or its end, withdraws it.
+// Channels that processes may have. One that is announced only was given to nobody: where it is not granted its check withdraws
+// it.
 std::vector<api::NodeChannel> InProcesses(const Checkpoint& checkpoint) {
   Checkpoint given = checkpoint;
   std::erase_if(given.claims, [](const auto& item) { return item.second.phase != ClaimPhase::kCompleted; });
@@ -51,8 +52,10 @@ bool StillMember(const NodeView& view, const Checkpoint& checkpoint, const fabri
       return lease.channel == held.channel && lease.compute_domain.uid == held.compute_domain_uid;
     });
   };
-  const auto held = InProcesses(checkpoint);
-  return HasPlace(view, run.index) && !held.empty() && std::all_of(held.begin(), held.end(), granted);
+  const auto held = HeldChannels(checkpoint);
+  const auto given = InProcesses(checkpoint);
+  return HasPlace(view, run.index) && std::any_of(held.begin(), held.end(), granted) &&
+         std::all_of(given.begin(), given.end(), granted);
 }
 
 fabric::DesiredConfig ConfigOf(const api::ImexConfig& config) {

@@ -95,6 +95,10 @@ TEST(DecideDesired, lost_assignment_stops_nothing_for_a_channel_that_was_only_an
   announced.grant = Grant{kDomain, kDomainUid, kDomain, 9, {"red-ns", "blue", kOtherUid}};
   ASSERT_TRUE(Begin(checkpoint, announced, checkpoint.sequence, true));
   EXPECT_EQ(DecideDesired(Unassigned({LeaseOf(7, kRedUid)}), checkpoint, "boot-1", running), running);
+  checkpoint.lingering.clear();
+  EXPECT_FALSE(DecideDesired(Unassigned({LeaseOf(7, kRedUid)}), checkpoint, "boot-1", running).run);
+  EXPECT_EQ(DecideDesired(Unassigned({LeaseOf(9, kOtherUid)}), checkpoint, "boot-1", running), running)
+      << "its process is about to start";
 }
 
 TEST(DecideDesired, lost_assignment_stops_nothing_before_the_domain_was_read) {

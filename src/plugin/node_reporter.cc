@@ -206,8 +206,11 @@ void NodeReporter::FinishWithdrawals() {
         EndWithdrawal(checkpoint, unlisted);
         return {};
       },
-      [](const Status& result) {
-        if (!result) LogWarning("a withdrawn channel stays marked", {{"error", result.error().message}});
+      [this](const Status& result) {
+        if (result) return;
+        // Prepares of the ComputeDomain wait for it, and nothing else need happen on this node.
+        LogWarning("a withdrawn channel stays marked, trying on", {{"error", result.error().message}});
+        executor_.PostAfter(kRetry, [this] { Reconcile(); });
       });
 }
 

@@ -214,6 +214,23 @@ TEST_F(NodeReporterTest, withdrawal_ends_only_after_the_server_heard_of_it) {
   EXPECT_THAT(Stored().status.channels, IsEmpty());
 }
 
+TEST_F(NodeReporterTest, withdrawal_that_cannot_be_recorded_is_tried_again) {
+  auto instance = Start();
+  instance->reporter.BecomePublisher(OwnedBy(kOwner));
+  executor.RunPosted();
+  Hold(*instance, 1);
+  api.answer_delay = Duration(1'000);
+  Release(*instance, 1);
+  FileLock other(dir.path() / "plugin" / "serialize.lock");
+  ASSERT_TRUE(*other.TryLock());
+  executor.Advance(Duration(11'500));
+  EXPECT_THAT(Stored().status.channels, IsEmpty());
+  EXPECT_EQ(instance->state.last().withdrawing.size(), 1u);
+  other.Unlock();
+  executor.Advance(Duration(1'000));
+  EXPECT_THAT(instance->state.last().withdrawing, IsEmpty());
+}
+
 TEST_F(NodeReporterTest, controllers_write_in_between_is_read_and_the_report_written_again) {
   auto instance = Start();
   instance->reporter.BecomePublisher(OwnedBy(kOwner));

@@ -88,7 +88,7 @@ TEST_P(PlantedDefectTest, is_found) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, PlantedDefectTest,
-                         testing::Values(Planted{Bug::kSkipAnnounce, 1201}, Planted{Bug::kStaleCheck, 17},
+                         testing::Values(Planted{Bug::kSkipAnnounce, 20674}, Planted{Bug::kStaleCheck, 17},
                                          Planted{Bug::kNoPrecondition, 242}, Planted{Bug::kStaleLook, 1},
                                          Planted{Bug::kForgetLingering, 4}, Planted{Bug::kSlotAtOnce, 420},
                                          Planted{Bug::kStaleLiveness, 3}, Planted{Bug::kForgetCheckpoint, 6},
