@@ -25,7 +25,9 @@ void World::QueueComputeDomain(const std::string& uid) {
 void World::QueueDomainsOf(const ImexNode& node) {
   for (const std::string& clique : node.status.clique_ids) QueueDomain(clique);
   if (node.domain) QueueDomain(node.domain->name);
-  if (const auto it = domain_of_member_.find(node.meta.name); it != domain_of_member_.end()) QueueDomain(it->second);
+  if (const auto it = domains_of_member_.find(node.meta.name); it != domains_of_member_.end()) {
+    for (const std::string& name : it->second) QueueDomain(name);
+  }
   for (const api::NodeChannel& held : node.status.channels) {
     if (!held.domain.empty()) QueueDomain(held.domain);
     for (const auto& [key, domain] : domains_.objects()) {
@@ -177,13 +179,15 @@ void World::Remove(const std::shared_ptr<const ClaimTemplate>& claim_template) {
 }
 
 void World::IndexMembers(const ImexDomain& domain) {
-  for (const api::DomainMember& member : domain.members) domain_of_member_[member.node] = domain.meta.name;
+  for (const api::DomainMember& member : domain.members) domains_of_member_[member.node].insert(domain.meta.name);
 }
 
 void World::UnindexMembers(const ImexDomain& domain) {
   for (const api::DomainMember& member : domain.members) {
-    const auto it = domain_of_member_.find(member.node);
-    if (it != domain_of_member_.end() && it->second == domain.meta.name) domain_of_member_.erase(it);
+    const auto it = domains_of_member_.find(member.node);
+    if (it == domains_of_member_.end()) continue;
+    it->second.erase(domain.meta.name);
+    if (it->second.empty()) domains_of_member_.erase(it);
   }
 }
 

@@ -112,7 +112,9 @@ class World {
   Store<api::ImexNode> nodes_;
   Store<ChannelClaim> claims_;
   Store<ClaimTemplate> templates_;
-  std::map<std::string, std::string> domain_of_member_;  // IMEXDomain by node
+  // IMEXDomains by node. More than one when old views admitted the node twice: each has to hear of it, or one keeps its slot for
+  // ever.
+  std::map<std::string, std::set<std::string>> domains_of_member_;
   std::map<std::string, api::ObjectKey> key_by_uid_;     // ComputeDomains
   std::map<std::string, Keys> claims_by_domain_;         // ComputeDomain UID; claims in use
   std::map<std::string, Keys> claims_by_node_;           // claims in use

@@ -29,7 +29,9 @@ bool Concerns(const domain::Clique& clique, const ImexNode& node) {
 }  // namespace
 
 std::string World::CliqueNameOf(const ImexNode& node) const {
-  if (const auto it = domain_of_member_.find(node.meta.name); it != domain_of_member_.end()) return it->second;
+  if (const auto it = domains_of_member_.find(node.meta.name); it != domains_of_member_.end()) {
+    return node.domain && it->second.contains(node.domain->name) ? node.domain->name : *it->second.begin();
+  }
   if (node.domain) return node.domain->name;
   return node.status.clique_ids.size() == 1 ? node.status.clique_ids.front() : "";
 }
@@ -47,8 +49,9 @@ domain::Clique World::CliqueNamed(const std::string& name) const {
   for (const auto& [key, node] : nodes_.objects()) {
     if (!Concerns(clique, *node)) continue;
     clique.nodes.push_back(node);
-    const auto member_of = domain_of_member_.find(key.name);
-    if (member_of != domain_of_member_.end() && member_of->second != name) clique.members_elsewhere.insert(key.name);
+    const auto member_of = domains_of_member_.find(key.name);
+    if (member_of == domains_of_member_.end()) continue;
+    if (member_of->second.size() > member_of->second.count(name)) clique.members_elsewhere.insert(key.name);
   }
   return clique;
 }
