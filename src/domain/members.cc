@@ -108,7 +108,7 @@ std::optional<api::DomainAssignment> DesiredAssignment(const Clique& clique, con
   if (!clique.domain) return std::nullopt;
   const DomainMember* member = FindMember(*clique.domain, node.meta.name);
   if (member == nullptr) return std::nullopt;
-  const api::DomainAssignment assignment{clique.name, clique.domain->meta.uid, member->index};
+  api::DomainAssignment assignment{clique.name, clique.domain->meta.uid, member->index};
   if (WantsToLeave(clique, node)) {
     // Only a report that has told of the assignment can later tell that it was given up, see HasLeft.
     const bool here = node.domain && node.domain->name == clique.name;

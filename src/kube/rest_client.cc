@@ -77,7 +77,7 @@ class RestClient::Impl : public std::enable_shared_from_this<Impl> {
         engine_(loop, std::move(config.tls), std::move(user_agent)) {}
 
   void Enqueue(ApiRequest request, Callback done);
-  std::unique_ptr<WatchStream> Watch(WatchRequest request, EventHandler on_event, EndHandler on_end);
+  std::unique_ptr<WatchStream> Watch(const WatchRequest& request, EventHandler on_event, EndHandler on_end);
 
  private:
   class Stream;
@@ -278,7 +278,7 @@ class RestClient::Impl::Stream final : public WatchStream {
   std::unique_ptr<HttpTransfer> transfer_;
 };
 
-std::unique_ptr<WatchStream> RestClient::Impl::Watch(WatchRequest request, EventHandler on_event, EndHandler on_end) {
+std::unique_ptr<WatchStream> RestClient::Impl::Watch(const WatchRequest& request, EventHandler on_event, EndHandler on_end) {
   return std::make_unique<Stream>(*this, request, std::move(on_event), std::move(on_end));
 }
 
@@ -294,7 +294,7 @@ void RestClient::Call(ApiRequest request, Callback done) {
 }
 
 std::unique_ptr<WatchStream> RestClient::Watch(WatchRequest request, EventHandler on_event, EndHandler on_end) {
-  return impl_->Watch(std::move(request), std::move(on_event), std::move(on_end));
+  return impl_->Watch(request, std::move(on_event), std::move(on_end));
 }
 
 }  // namespace cd::kube

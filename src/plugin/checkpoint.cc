@@ -146,6 +146,8 @@ void EndLingering(Checkpoint& checkpoint, const std::string& claim_uid) {
   Releasing(checkpoint, [&] { checkpoint.lingering.erase(claim_uid); });
 }
 
+// By value, because a caller passes checkpoint.withdrawing itself.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 void EndWithdrawal(Checkpoint& checkpoint, std::set<api::NodeChannel> channels) {
   for (const api::NodeChannel& channel : channels) checkpoint.withdrawing.erase(channel);
 }

@@ -34,7 +34,7 @@ void NodeReporter::BecomePublisher(OwnerSource owner) {
   Reread();
 }
 
-void NodeReporter::SetObserved(std::shared_ptr<const api::ImexNode> node) {
+void NodeReporter::SetObserved(const std::shared_ptr<const api::ImexNode>& node) {
   observed_any_ = true;
   if (node == nullptr) {
     // With a request of ours on its way the watch may be behind it, or ahead of its answer: only a read can tell.
@@ -43,10 +43,11 @@ void NodeReporter::SetObserved(std::shared_ptr<const api::ImexNode> node) {
     } else {
       known_.reset();
     }
-  } else if (!known_ || node->meta.uid != known_->uid) {
-    Learn(*node);
-  } else if (!(api::VersionOrder(node->meta.resource_version, known_->resource_version) < 0)) {  // or unordered
-    Learn(*node);
+  } else {
+    // Versions without an order tell nothing, and count as newer.
+    const bool older =
+        known_ && node->meta.uid == known_->uid && api::VersionOrder(node->meta.resource_version, known_->resource_version) < 0;
+    if (!older) Learn(*node);
   }
   if (!owner_) AskForWaiting();
   FollowMaintenance();

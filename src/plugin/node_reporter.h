@@ -32,7 +32,7 @@ class NodeReporter final : public ChannelReport {
   void BecomePublisher(OwnerSource owner);
 
   // What the watch says about the IMEXNode; null: there is none.
-  void SetObserved(std::shared_ptr<const api::ImexNode> node);
+  void SetObserved(const std::shared_ptr<const api::ImexNode>& node);
   void SetFabric(const fabric::FabricView& fabric);
   void SetDaemon(const api::NodeDaemon& daemon);
   // The kubelet has taken this process in, at that time.
