@@ -87,6 +87,9 @@ Status ComputeDomainReconciler::Reconcile(const api::ObjectKey& key) {
     }
     if (memory.foreign && clock_.Now() >= memory.foreign->next_read) {
       if (auto ok = ReadForeignTemplate(*snapshot, memory); !ok) return ok;
+    } else if (memory.foreign) {
+      // Again at every turn: the queue keeps only the earliest wish of a key, and this turn may have been that of another one.
+      queue_.AddAfter(ComputeDomainKey(key), memory.foreign->next_read - clock_.Now());
     }
     LookAtGate(*snapshot, memory);
     const ComputeDomainDecision decision = Decide(*snapshot, memory);

@@ -16,7 +16,11 @@ Result<std::set<std::string>> DomainReconciler::GoneNodes(const DomainSnapshot& 
     }
     const SteadyTime now = clock_.Now();
     auto it = absent_.find(member.node);
-    if (it != absent_.end() && now < it->second.next_read) continue;
+    if (it != absent_.end() && now < it->second.next_read) {
+      // Again at every turn: the queue keeps only the earliest wish of a key, and this turn may have been that of another one.
+      queue_.AddAfter(ImexDomainKey(snapshot.clique.name), it->second.next_read - now);
+      continue;
+    }
     const auto exists = cluster_.NodeExists(member.node);
     if (!exists) return Fail(exists.error());
     const bool absent_before = it != absent_.end() && it->second.since.has_value();
