@@ -167,8 +167,12 @@ TEST_F(TwoNodes, lost_domain_is_rebuilt_with_slots_and_channels) {
   // Deleting alone changes nothing while there are members.
   EXPECT_TRUE(Domain()->meta.deleting);
   MustCall(kube::MergePatch(api::kImexDomains, {"", clique_}, {{"metadata", {{"finalizers", nullptr}}}}));
-  ASSERT_TRUE(Eventually([&] { return Domain() && Domain()->meta.uid != before->meta.uid; }));
-  const auto after = Domain();
+  auto after = Domain();
+  // It is created first, and made from a list that is younger.
+  ASSERT_TRUE(Eventually([&] {
+    after = Domain();
+    return after && after->meta.uid != before->meta.uid && api::IsMade(*after);
+  }));
   EXPECT_EQ(after->members, before->members);
   EXPECT_EQ(after->channels, before->channels);
   EXPECT_TRUE(Eventually([&] { return Node(a_)->domain && Node(a_)->domain->uid == after->meta.uid; }));
