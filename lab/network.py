@@ -46,6 +46,7 @@ def set_up_control(control: Namespaces) -> None:
 def set_up_node(control: Namespaces, node: Namespaces, name: str, index: int) -> None:
     """Connects a new node namespace to the bridge."""
     port = f"node{index}"
+    _free(control, f"network of {name}", port)
     _batch(
         control,
         f"network of {name}",
@@ -62,6 +63,12 @@ def set_up_node(control: Namespaces, node: Namespaces, name: str, index: int) ->
         f"route add default via {CONTROL_ADDRESS}",
     )
     _sysctl(node, "ip_forward", "1")
+
+
+def _free(control: Namespaces, component: str, port: str) -> None:
+    """The kernel takes the namespace of a node that ended apart some time later, and with it the other end of the node's link."""
+    script = 'ip link del "$1" 2>/dev/null || ! ip link show "$1" >/dev/null 2>&1'
+    control.run(["/bin/sh", "-c", script, "free", port], component=component)
 
 
 def _batch(namespaces: Namespaces, component: str, *commands: str) -> None:

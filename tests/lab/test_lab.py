@@ -137,6 +137,13 @@ def test_failed_start_names_the_component_and_shows_its_log(running: None) -> No
     lab("node", "reboot", "node-2")  # a boot writes the configuration again
 
 
+def test_link_of_an_ended_node_that_the_kernel_has_not_removed_yet_is_replaced(running: None) -> None:
+    lab("node", "stop", "node-2")
+    lab("exec", "sh", "-c", "ip link add node2 type bridge || ip link show node2")
+    lab("node", "start", "node-2")
+    assert "veth" in lab("exec", "ip", "-details", "link", "show", "node2").stdout
+
+
 def test_what_a_killed_lab_left_is_swept_by_up(running: None) -> None:
     state = json.loads((IDENTITY.state / "lab.json").read_text())
     (IDENTITY.state / "lab.json").write_text(json.dumps(state | {"complete": False}))
