@@ -103,8 +103,8 @@ bool IsElsewhere(FabricState fabric, const std::vector<std::string>& clique_ids,
           exemptions?: [{computeDomain: {namespace,name,uid}, released, releasedClaims?}]}
    status: {bootID, driverVersion, pluginRegistered?, fabric: {state: None|Forming|Ready|Degraded|Mixed, cliqueIDs: [], message},
             daemon: {address, instance, domain?, domainUID, index, state: Absent|Starting|Ready|NotReady, connected: []},
-            channels: [{domain, domainUID, channel, computeDomainUID}], lostPrepares?: [{claimUID, time}],
-   maintenanceAcknowledged?} */
+            channels: [{domain, domainUID, channel, computeDomainUID}],
+            lostPrepares?: [{claimUID, time}], maintenanceAcknowledged?} */
 Result<ImexNode> DecodeImexNode(const nlohmann::json& object);
 nlohmann::json EncodeImexNode(const ImexNode& node);
 nlohmann::json EncodeImexNodeStatus(const ImexNodeStatus& status);

@@ -40,20 +40,22 @@ bool IsGranted(const Clique& clique, const NodeChannel& entry) {
   });
 }
 
+// What a node reports of a domain that it knows by that name (if at all) and UID.
+bool IsOfThis(const Clique& clique, const ImexNode& node, const std::string& domain, const std::string& uid) {
+  if (!domain.empty()) return domain == clique.name;
+  if (clique.domain && uid == clique.domain->meta.uid) return true;
+  return !clique.other_domains.contains(uid) && BelongsHere(clique, node);
+}
+
 }  // namespace
 
 bool HeldHere(const Clique& clique, const ImexNode& node, const NodeChannel& entry) {
-  if (!entry.domain.empty()) return entry.domain == clique.name;
-  if (clique.domain && entry.domain_uid == clique.domain->meta.uid) return true;
-  return !clique.other_domains.contains(entry.domain_uid) && BelongsHere(clique, node);
+  return IsOfThis(clique, node, entry.domain, entry.domain_uid);
 }
 
 bool DaemonIsHere(const Clique& clique, const ImexNode& node) {
   const api::NodeDaemon& daemon = node.status.daemon;
-  if (!daemon.domain.empty()) return daemon.domain == clique.name;
-  if (daemon.domain_uid.empty()) return false;
-  if (clique.domain && daemon.domain_uid == clique.domain->meta.uid) return true;
-  return !clique.other_domains.contains(daemon.domain_uid) && BelongsHere(clique, node);
+  return !daemon.domain_uid.empty() && IsOfThis(clique, node, daemon.domain, daemon.domain_uid);
 }
 
 bool HoldsAnyHere(const Clique& clique, const ImexNode& node) {

@@ -97,6 +97,13 @@ TEST_P(LeaveTest, slot_is_freed_only_on_evidence_from_a_quorum_list) {
   EXPECT_EQ(looked.freed, GetParam().leaves ? std::vector<int>{0} : std::vector<int>{});
 }
 
+ImexNode WithDaemon(ImexNode node, DaemonState state, const std::string& domain_uid, const std::string& domain = "") {
+  node.status.daemon.state = state;
+  node.status.daemon.domain_uid = domain_uid;
+  node.status.daemon.domain = domain;
+  return node;
+}
+
 ImexNode With(ImexNode node, const std::function<void(ImexNode&)>& change) {
   change(node);
   return node;
@@ -104,59 +111,36 @@ ImexNode With(ImexNode node, const std::function<void(ImexNode&)>& change) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, LeaveTest,
-    ::testing::Values(LeaveCase{"moved_with_daemon_stopped", Moved("a"), true},
-                      LeaveCase{"fabric_gone",
-                                With(Moved("a"),
-                                     [](auto& n) {
-                                       n.status.clique_ids.clear();
-                                       n.status.fabric = FabricState::kNone;
-                                     }),
-                                true},
-                      LeaveCase{"daemon_runs_for_another_domain_already",
-                                With(Moved("a"),
-                                     [](auto& n) {
-                                       n.status.daemon.state = DaemonState::kReady;
-                                       n.status.daemon.domain_uid = "another";
-                                     }),
-                                true},
-                      LeaveCase{"still_assigned",
-                                With(Moved("a"), [](auto& n) { n.domain = DomainAssignment{kClique, kDomainUid, 0}; }), false},
-                      LeaveCase{"daemon_still_runs",
-                                With(Moved("a"),
-                                     [](auto& n) {
-                                       n.status.daemon.state = DaemonState::kNotReady;
-                                       n.status.daemon.domain_uid = kDomainUid;
-                                     }),
-                                false},
-                      LeaveCase{"daemon_may_be_started_by_what_it_is_told",
-                                With(Moved("a"), [](auto& n) { n.status.daemon.domain_uid = kDomainUid; }), false},
-                      LeaveCase{"daemon_runs_in_what_this_domain_was_before_it_was_lost",
-                                With(Moved("a"),
-                                     [](auto& n) {
-                                       n.status.daemon.state = DaemonState::kReady;
-                                       n.status.daemon.domain_uid = "unknown";
-                                     }),
-                                false},
-                      LeaveCase{"daemon_runs_in_another_domain_that_was_lost",
-                                With(Moved("a"),
-                                     [](auto& n) {
-                                       n.status.daemon.state = DaemonState::kReady;
-                                       n.status.daemon.domain_uid = "unknown";
-                                       n.status.daemon.domain = "other.2";
-                                     }),
-                                true},
-                      LeaveCase{"channel_still_held", Holding(Moved("a"), 5, kRed), false},
-                      LeaveCase{"fabric_is_forming",
-                                With(Moved("a"),
-                                     [](auto& n) {
-                                       n.status.clique_ids.clear();
-                                       n.status.fabric = FabricState::kForming;
-                                     }),
-                                false},
-                      LeaveCase{"fabric_is_degraded", With(Moved("a"), [](auto& n) { n.status.fabric = FabricState::kDegraded; }),
-                                false},
-                      LeaveCase{"nothing_reported_yet", With(Moved("a"), [](auto& n) { n.reported = false; }), false},
-                      LeaveCase{"still_in_the_clique", Node("a"), false}),
+    ::testing::Values(
+        LeaveCase{"moved_with_daemon_stopped", Moved("a"), true},
+        LeaveCase{"fabric_gone",
+                  With(Moved("a"),
+                       [](auto& n) {
+                         n.status.clique_ids.clear();
+                         n.status.fabric = FabricState::kNone;
+                       }),
+                  true},
+        LeaveCase{"daemon_runs_for_another_domain_already", WithDaemon(Moved("a"), DaemonState::kReady, "another"), true},
+        LeaveCase{"still_assigned", With(Moved("a"), [](auto& n) { n.domain = DomainAssignment{kClique, kDomainUid, 0}; }),
+                  false},
+        LeaveCase{"daemon_still_runs", WithDaemon(Moved("a"), DaemonState::kNotReady, kDomainUid), false},
+        LeaveCase{"daemon_may_be_started_by_what_it_is_told",
+                  With(Moved("a"), [](auto& n) { n.status.daemon.domain_uid = kDomainUid; }), false},
+        LeaveCase{"daemon_runs_in_what_this_domain_was_before_it_was_lost",
+                  WithDaemon(Moved("a"), DaemonState::kReady, "unknown"), false},
+        LeaveCase{"daemon_runs_in_another_domain_that_was_lost",
+                  WithDaemon(Moved("a"), DaemonState::kReady, "unknown", "other.2"), true},
+        LeaveCase{"channel_still_held", Holding(Moved("a"), 5, kRed), false},
+        LeaveCase{"fabric_is_forming",
+                  With(Moved("a"),
+                       [](auto& n) {
+                         n.status.clique_ids.clear();
+                         n.status.fabric = FabricState::kForming;
+                       }),
+                  false},
+        LeaveCase{"fabric_is_degraded", With(Moved("a"), [](auto& n) { n.status.fabric = FabricState::kDegraded; }), false},
+        LeaveCase{"nothing_reported_yet", With(Moved("a"), [](auto& n) { n.reported = false; }), false},
+        LeaveCase{"still_in_the_clique", Node("a"), false}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(MembersTest, stale_cache_does_not_free_a_slot) {

@@ -4,9 +4,8 @@
 //   desired/desired.json   plugin → daemon   {version, run, idle, bootID, domain {name,uid,index,slots}, hosts [{index,address}],
 //                                             config {waitForQuorum, nodeDisconnectedGraceSeconds, logLevel, serverPort,
 //                                             commandPort}, tls {key, certificate, authority}}
-//   status/status.json     daemon → plugin   {version, instance, bootID, domain, domainUID, index, address, state, peers
-//   [{index,state}],
-//                                             imexVersion, error}
+//   status/status.json     daemon → plugin   {version, instance, bootID, domain, domainUID, index, address, state,
+//                                             peers [{index,state}], imexVersion, error}
 //
 // Both are at most 64 KiB. Unknown fields are ignored, so that a newer
 // writer can add some; a version other than 1 is refused. The daemon is network-facing: its file is read like any foreign input.

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "src/plugin/dra_messages.h"
 
@@ -60,8 +61,8 @@ grpc::ServerUnaryReactor* DraService::NodePrepareResources(grpc::CallbackServerC
   });
   executor_.Post([this, call, id, request] {
     // `request` lives until Finish, and the last claim's answer may come inside the loop.
-    auto claims = request->claims();
-    for (const dra::Claim& claim : std::as_const(claims)) {
+    const std::vector<dra::Claim> claims(request->claims().begin(), request->claims().end());
+    for (const dra::Claim& claim : claims) {
       handler_.Prepare(id, RefOf(claim), [call, uid = claim.uid()](const PrepareResult& result) {
         Fill(result, (*call->response->mutable_claims())[uid]);
         --call->open_claims;
@@ -83,8 +84,8 @@ grpc::ServerUnaryReactor* DraService::NodeUnprepareResources(grpc::CallbackServe
   using Call = OpenCall<dra::NodeUnprepareResourcesResponse>;
   auto call = std::make_shared<Call>(Call{reactor, response, request->claims_size()});
   executor_.Post([this, call, request] {
-    auto claims = request->claims();
-    for (const dra::Claim& claim : std::as_const(claims)) {
+    const std::vector<dra::Claim> claims(request->claims().begin(), request->claims().end());
+    for (const dra::Claim& claim : claims) {
       handler_.Unprepare(RefOf(claim), [call, uid = claim.uid()](const Status& result) {
         Fill(result, (*call->response->mutable_claims())[uid]);
         --call->open_claims;

@@ -113,7 +113,7 @@ api::ImexNodeStatus NodeReporter::Desired() const {
 void NodeReporter::Reconcile() {
   if (!owner_ || !observed_any_ || !fabric_ || !std::holds_alternative<Idle>(turn_)) return;
   if (!known_) {
-    turn_ = Requesting{};
+    turn_ = AwaitingOwner{};
     return owner_([this](const api::OwnerReference& owner) { Create(owner); });
   }
   const api::ImexNodeStatus desired = Desired();
@@ -123,6 +123,9 @@ void NodeReporter::Reconcile() {
 }
 
 void NodeReporter::Create(const api::OwnerReference& owner) {
+  turn_ = Idle{};
+  if (known_) return Reconcile();  // somebody has made it meanwhile
+  turn_ = Requesting{};
   api::ImexNode node;
   node.meta.name = node_;
   node.meta.owners = {owner};

@@ -54,6 +54,7 @@ class NodeReporter final : public ChannelReport {
  private:
   // The publisher's way to the API: one request at a time.
   struct Idle {};
+  struct AwaitingOwner {};  // about to create; nothing is on its way yet
   struct Requesting {
     bool absence_seen = false;  // the watch saw no IMEXNode meanwhile
   };
@@ -96,7 +97,7 @@ class NodeReporter final : public ChannelReport {
   api::NodeDaemon daemon_;
   std::map<std::string, std::string> lost_prepares_;  // claim UID → time
   std::string registered_;                            // empty: the report keeps what the process before this one said
-  std::variant<Idle, Requesting, Pausing> turn_;
+  std::variant<Idle, AwaitingOwner, Requesting, Pausing> turn_;
   std::optional<Asking> asking_;
   bool read_ = false;  // by the publisher, with quorum
   std::function<void()> on_read_;

@@ -52,21 +52,20 @@ void OwnNode::Proceed() {
 void OwnNode::Get() {
   busy_ = true;
   read_wanted_ = false;
-  client_.Call(kube::Get(api::kNodes, {"", node_}), [this](Result<json> answer) {
+  // Whoever asks from here on is answered by the next read: this one may show a Node that is deleted by then.
+  const auto asked = std::exchange(waiting_, {});
+  client_.Call(kube::Get(api::kNodes, {"", node_}), [this, asked](Result<json> answer) {
     auto meta = answer ? api::DecodeMeta(*answer) : Result<api::ObjectMeta>(Fail(answer.error()));
     if (!meta) {
+      waiting_.insert(waiting_.begin(), asked.begin(), asked.end());
       read_wanted_ = true;
       return Pause(meta.error(), "read");
     }
     busy_ = false;
-    Learn(*meta);
+    seen_ = std::move(*meta);
+    for (const OnOwner& done : asked) done({"v1", "Node", node_, seen_->uid, false});
     Proceed();
   });
-}
-
-void OwnNode::Learn(const api::ObjectMeta& meta) {
-  seen_ = meta;
-  for (const OnOwner& done : std::exchange(waiting_, {})) done({"v1", "Node", node_, meta.uid, false});
 }
 
 bool OwnNode::InPlace() const {
@@ -98,7 +97,7 @@ void OwnNode::OnApplied(const Result<json>& answer, const Labels& wanted, bool w
                                 {"daemon", outcome_->got.daemon},
                                 {"asWanted", outcome_->got == wanted}});
     busy_ = false;
-    Learn(*meta);
+    seen_ = std::move(*meta);
     return Proceed();
   }
   if (meta.error().code == ErrorCode::kConflict && with_clique) {

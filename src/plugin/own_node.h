@@ -48,7 +48,6 @@ class OwnNode {
 
   void Proceed();
   void Get();
-  void Learn(const api::ObjectMeta& meta);
   bool InPlace() const;
   void Apply(bool with_clique);
   void OnApplied(const Result<nlohmann::json>& answer, const Labels& wanted, bool with_clique);

@@ -61,6 +61,18 @@ TEST_F(OwnNodeTest, those_who_ask_together_share_one_read) {
   EXPECT_LE(Reads(), 2);
 }
 
+TEST_F(OwnNodeTest, read_that_began_before_the_question_does_not_answer_it) {
+  Put({});
+  api.answer_delay = Duration(100);
+  Check();
+  api.Remove(api::kNodes, {"", kNode});
+  Put({});
+  Read();
+  executor.Advance(Duration(1'000));
+  ASSERT_EQ(owners.size(), 1u);
+  EXPECT_EQ(owners[0].uid, Stored().uid);
+}
+
 TEST_F(OwnNodeTest, nobody_owns_anything_before_there_is_a_node) {
   Read();
   executor.Advance(Duration(600'000));

@@ -104,11 +104,15 @@ void SlicePublisher::Reconcile() {
 }
 
 void SlicePublisher::Create(const api::OwnerReference& owner) {
+  in_flight_ = absence_seen_ = false;
+  if (slices_.contains(SliceName(input_.node))) return Reconcile();  // somebody has made it meanwhile
+  in_flight_ = true;
   // Above all there were, also those just removed: a scheduler may still know them. Somebody may have used the highest number.
   if (generation_ < std::numeric_limits<std::int64_t>::max()) ++generation_;
   json slice = BuildSlice(input_, generation_);
-  slice["metadata"]["ownerReferences"] = {
-      {{"apiVersion", owner.api_version}, {"kind", owner.kind}, {"name", owner.name}, {"uid", owner.uid}, {"controller", true}}};
+  const json reference{
+      {"apiVersion", owner.api_version}, {"kind", owner.kind}, {"name", owner.name}, {"uid", owner.uid}, {"controller", true}};
+  slice["metadata"]["ownerReferences"] = json::array({reference});
   client_.Call(kube::Create(api::kResourceSlices, "", slice),
                [this](Result<json> answer) { OnWritten(std::move(answer), "create"); });
 }

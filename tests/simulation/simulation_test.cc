@@ -88,9 +88,9 @@ TEST_P(PlantedDefectTest, is_found) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, PlantedDefectTest,
-                         testing::Values(Planted{Bug::kSkipAnnounce, 20674}, Planted{Bug::kStaleCheck, 17},
+                         testing::Values(Planted{Bug::kSkipAnnounce, 23385}, Planted{Bug::kStaleCheck, 17},
                                          Planted{Bug::kNoPrecondition, 242}, Planted{Bug::kStaleLook, 1},
-                                         Planted{Bug::kForgetLingering, 4}, Planted{Bug::kSlotAtOnce, 420},
+                                         Planted{Bug::kForgetLingering, 4}, Planted{Bug::kSlotAtOnce, 1069},
                                          Planted{Bug::kStaleLiveness, 3}, Planted{Bug::kForgetCheckpoint, 6},
                                          Planted{Bug::kReleaseAtOnce, 3}, Planted{Bug::kSickIsNone, 48}),
                          [](const testing::TestParamInfo<Planted>& parameter) {
