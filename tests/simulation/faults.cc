@@ -19,175 +19,194 @@ void Simulation::Later(Duration low, Duration high, std::function<void()> task) 
 }
 
 void Simulation::AddFaults() {
-  Dice& dice = context_.dice;
-  const auto any_plugin = [](Node& node) { return !node.plugins().empty(); };
   faults_ = {
-      {"plugin crash", 6,
-       [this, any_plugin] {
-         Node& node = AnyNode();
-         if (!any_plugin(node)) return false;
-         node.StopPlugin(context_.dice.Below(node.plugins().size()));
-         return true;
-       }},
-      {"plugin crash between disk calls", 8,
-       [this, any_plugin] {
-         Node& node = AnyNode();
-         if (!any_plugin(node)) return false;
-         // One after the other: a seed means the same run for every compiler.
-         const int disk_calls = 1 + static_cast<int>(context_.dice.Below(12));
-         node.CrashPlugin(context_.dice.Below(node.plugins().size()), disk_calls);
-         return true;
-       }},
-      {"rolling update", 5,
-       [this] {
-         Node& node = AnyNode();
-         if (node.plugins().size() != 1) return false;
-         node.StartPlugin();
-         Later(Duration(0), Duration(60'000), [&node] {
-           if (node.plugins().size() == 2) node.StopPlugin(0);
-         });
-         return true;
-       }},
-      {"kubelet restart", 3,
-       [this] {
-         Node& node = AnyNode();
-         if (node.powered()) node.RestartKubelet();
-         return true;
-       }},
-      {"daemon crash", 3,
-       [this] {
-         Node& node = AnyNode();
-         node.CrashDaemon();
-         Later(Duration(100), Duration(10'000), [&node] { node.StartDaemon(); });
-         return true;
-       }},
-      {"reboot", 3,
-       [this] {
-         Node& node = AnyNode();
-         if (!node.powered()) return false;
-         node.PowerOff();
-         Later(Duration(5'000), Duration(300'000), [this, &node] {
-           if (deleted_nodes_.contains(node.Name())) return;
-           node.PowerOn();
-           Later(Duration(0), Duration(20'000), [&node] { node.StartDaemon(); });
-         });
-         return true;
-       }},
+      {"plugin crash", 6, [this] { return CrashPlugin(); }},
+      {"plugin crash between disk calls", 8, [this] { return CrashPluginAtDiskCall(); }},
+      {"rolling update", 5, [this] { return RollPlugin(); }},
+      {"kubelet restart", 3, [this] { return RestartKubelet(); }},
+      {"daemon crash", 3, [this] { return CrashDaemon(); }},
+      {"reboot", 3, [this] { return Reboot(); }},
       {"Node deleted", 2, [this] { return DeleteNode(); }},
-      {"controller crash", 4,
-       [this] {
-         if (controllers_.size() != 1) return false;
-         context_.trace.Add(controllers_[0]->name(), "crashes");
-         controllers_.clear();
-         Later(Duration(0), Duration(30'000), [this] {
-           if (controllers_.empty()) controllers_.push_back(std::make_unique<ControllerProcess>(context_));
-         });
-         return true;
-       }},
-      {"second leader", 4,
-       [this] {
-         if (controllers_.size() != 1) return false;
-         controllers_.push_back(std::make_unique<ControllerProcess>(context_));
-         context_.trace.Add(controllers_[1]->name(), "leads beside", controllers_[0]->name());
-         Later(Duration(0), Duration(30'000), [this] {
-           if (controllers_.size() == 2) controllers_.erase(controllers_.begin());
-         });
-         return true;
-       }},
-      {"API outage", 2,
-       [this] {
-         context_.network.outage = true;
-         Later(Duration(1'000), Duration(120'000), [this] { context_.network.outage = false; });
-         return true;
-       }},
-      {"bad network", 3,
-       [this] {
-         context_.network.faults = {60, 60, 60, 60, 60};
-         Later(Duration(1'000), Duration(60'000), [this] { context_.network.faults = {}; });
-         return true;
-       }},
-      {"history is compacted", 2,
-       [this] {
-         context_.server.Compact(kWatched[context_.dice.Below(std::size(kWatched))]->plural);
-         return true;
-       }},
-      {"slow disks", 3,
-       [this] {
-         context_.slow_disk = 300;
-         Later(Duration(1'000), Duration(60'000), [this] { context_.slow_disk = 0; });
-         return true;
-       }},
-      {"disk that takes nothing", 2,
-       [this] {
-         DiskContent& disk = AnyNode().mutable_disk();
-         if (disk.fault != DiskFault::kNone) return false;
-         disk.fault = context_.dice.PerMille(700) ? DiskFault::kFull : DiskFault::kReadOnlyCdi;
-         Later(Duration(1'000), Duration(120'000), [&disk] { disk.fault = DiskFault::kNone; });
-         return true;
-       }},
-      {"IMEXDomain deleted by hand", 1,
-       [this] {
-         const auto& domains = context_.server.Objects(api::kImexDomains);
-         if (domains.empty()) return false;
-         const api::ObjectKey key = domains.begin()->first;
-         (void)context_.server.Handle(kube::Delete(api::kImexDomains, key));
-         return true;
-       }},
-      {"IMEXDomain lost", 2,
-       [this] {
-         const auto& domains = context_.server.Objects(api::kImexDomains);
-         if (domains.empty()) return false;
-         if (!AllReported()) return false;
-         auto it = domains.begin();
-         std::advance(it, context_.dice.Below(domains.size()));
-         lost_domains_.insert(it->first.name);
-         context_.server.Erase(api::kImexDomains, api::ObjectKey(it->first));
-         return true;
-       }},
-      {"IMEXNode deleted by hand", 1,
-       [this] {
-         if (RebuildPending()) return false;
-         context_.server.Erase(api::kImexNodes, {"", AnyNode().Name()});
-         return true;
-       }},
-      {"clique change", 1,
-       [this] {
-         Node& node = AnyNode();
-         if (node.clique().empty()) return false;
-         node.SetFabric(api::FabricState::kReady, context_.dice.Pick(cliques_));
-         return true;
-       }},
-      {"sick fabric", 1,
-       [this] {
-         Node& node = AnyNode();
-         if (node.clique().empty()) return false;
-         node.SetFabric(context_.dice.PerMille(500) ? api::FabricState::kDegraded : api::FabricState::kForming, node.clique());
-         Later(Duration(1'000), Duration(120'000), [&node] { node.SetFabric(api::FabricState::kReady, node.clique()); });
-         return true;
-       }},
-      {"claim vanishes", 1,
-       [this] {
-         const auto& claims = context_.server.Objects(api::kResourceClaims);
-         if (claims.empty()) return false;
-         context_.server.Erase(api::kResourceClaims, api::ObjectKey(claims.begin()->first));
-         return true;
-       }},
-      {"wall clock jumps", 1,
-       [this] {
-         context_.clock.JumpWall(Duration(static_cast<std::int64_t>(context_.dice.Below(7'200'000)) - 3'600'000));
-         return true;
-       }},
-      {"everybody stalls", 3,
-       [this] {
-         context_.clock.Advance(context_.dice.Between(Duration(500), Duration(15'000)));
-         for (const auto& controller : controllers_) controller->TimePassed();
-         return true;
-       }},
+      {"controller crash", 4, [this] { return CrashController(); }},
+      {"second leader", 4, [this] { return StartSecondLeader(); }},
+      {"API outage", 2, [this] { return StopApi(); }},
+      {"bad network", 3, [this] { return SpoilNetwork(); }},
+      {"history is compacted", 2, [this] { return CompactHistory(); }},
+      {"slow disks", 3, [this] { return SlowDisks(); }},
+      {"disk that takes nothing", 2, [this] { return SpoilDisk(); }},
+      {"IMEXDomain deleted by hand", 1, [this] { return DeleteImexDomain(); }},
+      {"IMEXDomain lost", 2, [this] { return LoseImexDomain(); }},
+      {"IMEXNode deleted by hand", 1, [this] { return DeleteImexNode(); }},
+      {"clique change", 1, [this] { return ChangeClique(); }},
+      {"sick fabric", 1, [this] { return SickenFabric(); }},
+      {"claim vanishes", 1, [this] { return LoseClaim(); }},
+      {"wall clock jumps", 1, [this] { return JumpWallClock(); }},
+      {"everybody stalls", 3, [this] { return StallEverybody(); }},
   };
   // Not every run has every fault: rare ones show best without the others.
   for (Fault& fault : faults_) {
-    if (dice.PerMille(350)) fault.weight = 0;
+    if (context_.dice.PerMille(350)) fault.weight = 0;
   }
+}
+
+bool Simulation::CrashPlugin() {
+  Node& node = AnyNode();
+  if (node.plugins().empty()) return false;
+  node.StopPlugin(context_.dice.Below(node.plugins().size()));
+  return true;
+}
+
+bool Simulation::CrashPluginAtDiskCall() {
+  Node& node = AnyNode();
+  if (node.plugins().empty()) return false;
+  // One after the other: a seed means the same run for every compiler.
+  const int disk_calls = 1 + static_cast<int>(context_.dice.Below(12));
+  node.CrashPlugin(context_.dice.Below(node.plugins().size()), disk_calls);
+  return true;
+}
+
+bool Simulation::RollPlugin() {
+  Node& node = AnyNode();
+  if (node.plugins().size() != 1) return false;
+  node.StartPlugin();
+  Later(Duration(0), Duration(60'000), [&node] {
+    if (node.plugins().size() == 2) node.StopPlugin(0);
+  });
+  return true;
+}
+
+bool Simulation::RestartKubelet() {
+  Node& node = AnyNode();
+  if (node.powered()) node.RestartKubelet();
+  return true;
+}
+
+bool Simulation::CrashDaemon() {
+  Node& node = AnyNode();
+  node.CrashDaemon();
+  Later(Duration(100), Duration(10'000), [&node] { node.StartDaemon(); });
+  return true;
+}
+
+bool Simulation::Reboot() {
+  Node& node = AnyNode();
+  if (!node.powered()) return false;
+  node.PowerOff();
+  Later(Duration(5'000), Duration(300'000), [this, &node] {
+    if (deleted_nodes_.contains(node.Name())) return;
+    node.PowerOn();
+    Later(Duration(0), Duration(20'000), [&node] { node.StartDaemon(); });
+  });
+  return true;
+}
+
+bool Simulation::CrashController() {
+  if (controllers_.size() != 1) return false;
+  context_.trace.Add(controllers_[0]->name(), "crashes");
+  controllers_.clear();
+  Later(Duration(0), Duration(30'000), [this] {
+    if (controllers_.empty()) controllers_.push_back(std::make_unique<ControllerProcess>(context_));
+  });
+  return true;
+}
+
+bool Simulation::StartSecondLeader() {
+  if (controllers_.size() != 1) return false;
+  controllers_.push_back(std::make_unique<ControllerProcess>(context_));
+  context_.trace.Add(controllers_[1]->name(), "leads beside", controllers_[0]->name());
+  Later(Duration(0), Duration(30'000), [this] {
+    if (controllers_.size() == 2) controllers_.erase(controllers_.begin());
+  });
+  return true;
+}
+
+bool Simulation::StopApi() {
+  context_.network.outage = true;
+  Later(Duration(1'000), Duration(120'000), [this] { context_.network.outage = false; });
+  return true;
+}
+
+bool Simulation::SpoilNetwork() {
+  context_.network.faults = {60, 60, 60, 60, 60};
+  Later(Duration(1'000), Duration(60'000), [this] { context_.network.faults = {}; });
+  return true;
+}
+
+bool Simulation::CompactHistory() {
+  context_.server.Compact(kWatched[context_.dice.Below(std::size(kWatched))]->plural);
+  return true;
+}
+
+bool Simulation::SlowDisks() {
+  context_.slow_disk = 300;
+  Later(Duration(1'000), Duration(60'000), [this] { context_.slow_disk = 0; });
+  return true;
+}
+
+bool Simulation::SpoilDisk() {
+  DiskContent& disk = AnyNode().mutable_disk();
+  if (disk.fault != DiskFault::kNone) return false;
+  disk.fault = context_.dice.PerMille(700) ? DiskFault::kFull : DiskFault::kReadOnlyCdi;
+  Later(Duration(1'000), Duration(120'000), [&disk] { disk.fault = DiskFault::kNone; });
+  return true;
+}
+
+bool Simulation::DeleteImexDomain() {
+  const auto& domains = context_.server.Objects(api::kImexDomains);
+  if (domains.empty()) return false;
+  const api::ObjectKey key = domains.begin()->first;
+  (void)context_.server.Handle(kube::Delete(api::kImexDomains, key));
+  return true;
+}
+
+bool Simulation::LoseImexDomain() {
+  const auto& domains = context_.server.Objects(api::kImexDomains);
+  if (domains.empty()) return false;
+  if (!AllReported()) return false;
+  auto it = domains.begin();
+  std::advance(it, context_.dice.Below(domains.size()));
+  lost_domains_.insert(it->first.name);
+  context_.server.Erase(api::kImexDomains, api::ObjectKey(it->first));
+  return true;
+}
+
+bool Simulation::DeleteImexNode() {
+  if (RebuildPending()) return false;
+  context_.server.Erase(api::kImexNodes, {"", AnyNode().Name()});
+  return true;
+}
+
+bool Simulation::ChangeClique() {
+  Node& node = AnyNode();
+  if (node.clique().empty()) return false;
+  node.SetFabric(api::FabricState::kReady, context_.dice.Pick(cliques_));
+  return true;
+}
+
+bool Simulation::SickenFabric() {
+  Node& node = AnyNode();
+  if (node.clique().empty()) return false;
+  node.SetFabric(context_.dice.PerMille(500) ? api::FabricState::kDegraded : api::FabricState::kForming, node.clique());
+  Later(Duration(1'000), Duration(120'000), [&node] { node.SetFabric(api::FabricState::kReady, node.clique()); });
+  return true;
+}
+
+bool Simulation::LoseClaim() {
+  const auto& claims = context_.server.Objects(api::kResourceClaims);
+  if (claims.empty()) return false;
+  context_.server.Erase(api::kResourceClaims, api::ObjectKey(claims.begin()->first));
+  return true;
+}
+
+bool Simulation::JumpWallClock() {
+  context_.clock.JumpWall(Duration(static_cast<std::int64_t>(context_.dice.Below(7'200'000)) - 3'600'000));
+  return true;
+}
+
+bool Simulation::StallEverybody() {
+  context_.clock.Advance(context_.dice.Between(Duration(500), Duration(15'000)));
+  for (const auto& controller : controllers_) controller->TimePassed();
+  return true;
 }
 
 // An IMEXDomain and the IMEXNode of a member are not lost together: nothing would be left that says what the node holds.

@@ -114,8 +114,30 @@ class Simulation {
 
   // ---- faults (faults.cc)
   void AddFaults();
-  void Heal();
+  // False: not possible now.
+  bool CrashPlugin();
+  bool CrashPluginAtDiskCall();
+  bool RollPlugin();
+  bool RestartKubelet();
+  bool CrashDaemon();
+  bool Reboot();
   bool DeleteNode();
+  bool CrashController();
+  bool StartSecondLeader();
+  bool StopApi();
+  bool SpoilNetwork();
+  bool CompactHistory();
+  bool SlowDisks();
+  bool SpoilDisk();
+  bool DeleteImexDomain();
+  bool LoseImexDomain();
+  bool DeleteImexNode();
+  bool ChangeClique();
+  bool SickenFabric();
+  bool LoseClaim();
+  bool JumpWallClock();
+  bool StallEverybody();
+  void Heal();
   bool AllReported();
   bool RebuildPending() const;
   void ReturnNode(Node& node);
