@@ -133,14 +133,14 @@ Status ClaimFiles::MakeDirectories() const {
 
 // As the host sees it.
 Result<fs::path> ClaimFiles::FindProgram(const char* program) const {
+  std::string looked_in;
   for (const char* folder : kProgramFolders) {
     if (disk_.Exists(paths_.driver_root_mount / folder / program)) return paths_.driver_root / folder / program;
+    looked_in.append(looked_in.empty() ? "" : ", ").append(folder);
   }
-  return Fail(
-      ErrorCode::kFailedPrecondition,
-      (paths_.driver_root / kProgramFolders[0] / program).string() +
-          " is missing, and not in usr/sbin, bin, sbin or opt/bin either: install the IMEX package beside the driver, or correct "
-          "driverRoot");
+  return Fail(ErrorCode::kFailedPrecondition, std::string(program) + " is missing below " + paths_.driver_root.string() +
+                                                  " (looked in " + looked_in +
+                                                  "): install the IMEX package beside the driver, or correct driverRoot");
 }
 
 Result<std::string> ClaimFiles::DaemonSpec(const ClaimEntry& entry) const {

@@ -173,9 +173,9 @@ TEST_F(ClaimFilesTest, node_without_imex_says_what_to_install) {
   std::filesystem::remove(dir.path() / "driver/usr/bin/nvidia-imex-ctl");
   const auto written = files.Write(DaemonEntry(3));
   ASSERT_FALSE(written);
-  EXPECT_THAT(written.error().message, HasSubstr("/run/nvidia/driver/usr/bin/nvidia-imex-ctl is missing, and not in usr/sbin, "
-                                                 "bin, sbin or opt/bin either: install the IMEX "
-                                                 "package"));
+  EXPECT_THAT(written.error().message,
+              HasSubstr("nvidia-imex-ctl is missing below /run/nvidia/driver (looked in usr/bin, usr/sbin, "
+                        "bin, sbin, opt/bin): install the IMEX package"));
   EXPECT_FALSE(std::filesystem::exists(CdiPath(3)));
 }
 
