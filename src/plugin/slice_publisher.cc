@@ -43,25 +43,8 @@ SlicePublisher::SlicePublisher(Executor& executor, kube::ApiClient& client, cons
       input_{node, "", false, slots, choice == DeviceModeChoice::kPlain ? DeviceMode::kPlain : DeviceMode::kMulti},
       choice_(choice),
       reflector_(client, executor, Selection(node),
-                 {[this](const std::vector<const json*>& items, const std::string&) {
-                    slices_.clear();
-                    for (const json* item : items) slices_[NameOf(*item)] = *item;
-                    synced_ = true;
-                    if (!slices_.contains(SliceName(input_.node))) absence_seen_ = in_flight_;
-                    Reconcile();
-                  },
-                  [this](kube::ChangeType type, const json& object) {
-                    const std::string name = NameOf(object);
-                    const auto known = slices_.find(name);
-                    if (type == kube::ChangeType::kDeleted && name == SliceName(input_.node)) absence_seen_ = in_flight_;
-                    if (type != kube::ChangeType::kDeleted) {
-                      slices_[name] = object;
-                    } else if (known != slices_.end() && UidOf(known->second) == UidOf(object)) {
-                      LogInfo("a slice of this node was deleted", {{"slice", name}});
-                      slices_.erase(known);
-                    }
-                    Reconcile();
-                  }},
+                 {[this](const std::vector<const json*>& items, const std::string&) { TakeList(items); },
+                  [this](kube::ChangeType type, const json& object) { TakeChange(type, object); }},
                  seed) {}
 
 void SlicePublisher::Start() {
@@ -80,9 +63,35 @@ void SlicePublisher::SetOffer(const std::string& clique_id, bool channel) {
   Reconcile();
 }
 
+void SlicePublisher::TakeList(const std::vector<const json*>& items) {
+  slices_.clear();
+  for (const json* item : items) slices_[NameOf(*item)] = *item;
+  synced_ = true;
+  if (!slices_.contains(SliceName(input_.node))) SeeAbsence();
+  Reconcile();
+}
+
+void SlicePublisher::TakeChange(kube::ChangeType type, const json& object) {
+  const std::string name = NameOf(object);
+  if (type != kube::ChangeType::kDeleted) {
+    slices_[name] = object;
+    return Reconcile();
+  }
+  if (name == SliceName(input_.node)) SeeAbsence();
+  if (const auto known = slices_.find(name); known != slices_.end() && UidOf(known->second) == UidOf(object)) {
+    LogInfo("a slice of this node was deleted", {{"slice", name}});
+    slices_.erase(known);
+  }
+  Reconcile();
+}
+
+void SlicePublisher::SeeAbsence() {
+  if (auto* requesting = std::get_if<Requesting>(&turn_)) requesting->absence_seen = true;
+}
+
 // One slice is the whole pool, so a changed one keeps the pool's generation: the server replaces it in one step.
 void SlicePublisher::Reconcile() {
-  if (!offer_known_ || !synced_ || in_flight_ || retry_armed_) return;
+  if (!offer_known_ || !synced_ || !std::holds_alternative<Idle>(turn_)) return;
   const json* ours = nullptr;
   const json* obsolete = nullptr;
   for (const auto& [name, slice] : slices_) {
@@ -96,7 +105,7 @@ void SlicePublisher::Reconcile() {
   }
   if (obsolete != nullptr) return Remove(*obsolete);
   if (ours == nullptr) {
-    in_flight_ = true;
+    turn_ = AwaitingOwner{};
     return owner_([this](const api::OwnerReference& owner) { Create(owner); });
   }
   if (!Covers(*ours, BuildSlice(input_, GenerationOf(*ours)))) return Update(*ours);
@@ -104,100 +113,103 @@ void SlicePublisher::Reconcile() {
 }
 
 void SlicePublisher::Create(const api::OwnerReference& owner) {
-  in_flight_ = absence_seen_ = false;
+  turn_ = Idle{};
   if (slices_.contains(SliceName(input_.node))) return Reconcile();  // somebody has made it meanwhile
-  in_flight_ = true;
   // Above all there were, also those just removed: a scheduler may still know them. Somebody may have used the highest number.
   if (generation_ < std::numeric_limits<std::int64_t>::max()) ++generation_;
   json slice = BuildSlice(input_, generation_);
   const json reference{
       {"apiVersion", owner.api_version}, {"kind", owner.kind}, {"name", owner.name}, {"uid", owner.uid}, {"controller", true}};
   slice["metadata"]["ownerReferences"] = json::array({reference});
-  client_.Call(kube::Create(api::kResourceSlices, "", slice),
-               [this](Result<json> answer) { OnWritten(std::move(answer), "create"); });
+  Request(kube::Create(api::kResourceSlices, "", slice),
+          [this](Result<json> answer, bool absence_seen) { OnWritten(std::move(answer), absence_seen, "create"); });
 }
 
 void SlicePublisher::Update(const json& present) {
   json wanted = BuildSlice(input_, GenerationOf(present));
   wanted["metadata"]["resourceVersion"] = VersionOf(present);
   wanted["metadata"]["ownerReferences"] = MemberOf(MemberOf(present, "metadata"), "ownerReferences");
-  in_flight_ = true;
-  client_.Call(kube::Update(api::kResourceSlices, wanted),
-               [this](Result<json> answer) { OnWritten(std::move(answer), "update"); });
+  Request(kube::Update(api::kResourceSlices, wanted),
+          [this](Result<json> answer, bool absence_seen) { OnWritten(std::move(answer), absence_seen, "update"); });
 }
 
 // Left by another driver of this name, or by an older version of ours.
 void SlicePublisher::Remove(const json& slice) {
-  in_flight_ = true;
-  client_.Call(kube::Delete(api::kResourceSlices, {"", NameOf(slice)}, UidOf(slice), VersionOf(slice)),
-               [this, name = NameOf(slice)](Result<json> answer) {
-                 in_flight_ = false;
-                 const bool gone = answer || answer.error().code == ErrorCode::kNotFound;
-                 if (gone) slices_.erase(name);
-                 LogInfo("removing a slice that is not ours to keep",
-                         {{"slice", name}, {"removed", gone}, {"error", answer ? "" : answer.error().message}});
-                 gone ? Reconcile() : ArmRetry(kRetry);
-               });
+  Request(kube::Delete(api::kResourceSlices, {"", NameOf(slice)}, UidOf(slice), VersionOf(slice)),
+          [this, name = NameOf(slice)](const Result<json>& answer, bool) {
+            const bool gone = answer || answer.error().code == ErrorCode::kNotFound;
+            if (gone) slices_.erase(name);
+            LogInfo("removing a slice that is not ours to keep",
+                    {{"slice", name}, {"removed", gone}, {"error", answer ? "" : answer.error().message}});
+            gone ? Reconcile() : Pause(kRetry, &SlicePublisher::Reconcile);
+          });
 }
 
 // The watch saw the slice disappear while a write was under way: before it or after it, only a read can tell.
 void SlicePublisher::Reread() {
-  in_flight_ = true;
-  client_.Call(kube::Get(api::kResourceSlices, {"", SliceName(input_.node)}), [this](Result<json> answer) {
-    in_flight_ = false;
-    if (std::exchange(absence_seen_, false)) return Reread();
+  Request(kube::Get(api::kResourceSlices, {"", SliceName(input_.node)}), [this](Result<json> answer, bool absence_seen) {
+    if (absence_seen) return Reread();
     if (answer) {
       slices_[SliceName(input_.node)] = std::move(*answer);
     } else if (answer.error().code == ErrorCode::kNotFound) {
       slices_.erase(SliceName(input_.node));
     } else {
-      absence_seen_ = true;
-      return ArmRetry(answer.error().retry_after.value_or(kRetry));
+      return Pause(answer.error().retry_after.value_or(kRetry), &SlicePublisher::Reread);
     }
     Reconcile();
   });
 }
 
-void SlicePublisher::OnWritten(Result<json> answer, std::string_view what) {
-  in_flight_ = false;
-  if (std::exchange(absence_seen_, false)) return Reread();
+void SlicePublisher::Request(kube::ApiRequest request, Answered answered) {
+  turn_ = Requesting{};
+  client_.Call(std::move(request), [this, answered = std::move(answered)](Result<json> answer) {
+    const bool absence_seen = std::get<Requesting>(turn_).absence_seen;
+    turn_ = Idle{};
+    answered(std::move(answer), absence_seen);
+  });
+}
+
+void SlicePublisher::OnWritten(Result<json> answer, bool absence_seen, std::string_view what) {
+  if (absence_seen) return Reread();
   if (!answer) {
     LogWarning("cannot publish the slice", {{"node", input_.node}, {"step", what}, {"error", answer.error().message}});
     // A conflict is what the watch is about to tell. That the object is gone it may have told before it was known here.
     if (answer.error().code == ErrorCode::kNotFound) slices_.erase(SliceName(input_.node));
-    return ArmRetry(answer.error().retry_after.value_or(kRetry));
+    return Pause(answer.error().retry_after.value_or(kRetry), &SlicePublisher::Reconcile);
   }
-  if (input_.mode == DeviceMode::kMulti && DroppedSharing(*answer)) {
-    if (choice_ == DeviceModeChoice::kMulti) {
-      LogError(
-          "the API server drops allowMultipleAllocations (feature gate DRAConsumableCapacity is off): one pod per node at a "
-          "time; "
-          "set the device mode to auto or plain",
-          {{"node", input_.node}});
-    } else {
-      LogWarning(
-          "the API server drops allowMultipleAllocations (feature gate DRAConsumableCapacity is off): publishing plain devices",
-          {{"node", input_.node}, {"devices", input_.slots}});
-      input_.mode = DeviceMode::kPlain;
-    }
-  } else {
-    LogInfo("slice published",
-            {{"node", input_.node}, {"step", what}, {"cliqueID", input_.clique_id}, {"channel", input_.offers_channel}});
-  }
+  FollowMode(*answer, what);
   const bool kept = Covers(*answer, BuildSlice(input_, GenerationOf(*answer)));
   // Named first: json's assignment takes its right side by value, so it would be moved from before the left side is evaluated.
   const std::string name = NameOf(*answer);
   slices_[name] = std::move(*answer);
   // What the server does not keep must not be written for ever.
-  if (!kept && choice_ == DeviceModeChoice::kMulti) return ArmRetry(kKeepsNothing);
+  if (!kept && choice_ == DeviceModeChoice::kMulti) return Pause(kKeepsNothing, &SlicePublisher::Reconcile);
   Reconcile();
 }
 
-void SlicePublisher::ArmRetry(Duration delay) {
-  retry_armed_ = true;
-  executor_.PostAfter(delay, [this] {
-    retry_armed_ = false;
-    absence_seen_ ? Reread() : Reconcile();
+// Whether the server can keep a device that claims share shows in what it has stored.
+void SlicePublisher::FollowMode(const json& stored, std::string_view what) {
+  if (input_.mode != DeviceMode::kMulti || !DroppedSharing(stored)) {
+    LogInfo("slice published",
+            {{"node", input_.node}, {"step", what}, {"cliqueID", input_.clique_id}, {"channel", input_.offers_channel}});
+  } else if (choice_ == DeviceModeChoice::kMulti) {
+    LogError(
+        "the API server drops allowMultipleAllocations (feature gate DRAConsumableCapacity is off): one pod per node at a time; "
+        "set the device mode to auto or plain",
+        {{"node", input_.node}});
+  } else {
+    LogWarning(
+        "the API server drops allowMultipleAllocations (feature gate DRAConsumableCapacity is off): publishing plain devices",
+        {{"node", input_.node}, {"devices", input_.slots}});
+    input_.mode = DeviceMode::kPlain;
+  }
+}
+
+void SlicePublisher::Pause(Duration delay, void (SlicePublisher::*next)()) {
+  turn_ = Pausing{};
+  executor_.PostAfter(delay, [this, next] {
+    turn_ = Idle{};
+    (this->*next)();
   });
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <variant>
 
 #include "src/base/executor.h"
 #include "src/kube/client.h"
@@ -34,13 +35,27 @@ class SlicePublisher {
   DeviceMode mode() const { return input_.mode; }
 
  private:
+  // The publisher's way to the API: one request at a time, as NodeReporter has it.
+  struct Idle {};
+  struct AwaitingOwner {};  // about to create; nothing is on its way yet
+  struct Requesting {
+    bool absence_seen = false;  // the watch saw the slice disappear meanwhile: before the request was carried out, or after
+  };
+  struct Pausing {};  // after a request that failed
+  using Answered = std::function<void(Result<nlohmann::json> answer, bool absence_seen)>;
+
+  void TakeList(const std::vector<const nlohmann::json*>& items);
+  void TakeChange(kube::ChangeType type, const nlohmann::json& object);
+  void SeeAbsence();
   void Reconcile();
   void Create(const api::OwnerReference& owner);
   void Update(const nlohmann::json& present);
   void Remove(const nlohmann::json& slice);
   void Reread();
-  void OnWritten(Result<nlohmann::json> answer, std::string_view what);
-  void ArmRetry(Duration delay);
+  void Request(kube::ApiRequest request, Answered answered);
+  void OnWritten(Result<nlohmann::json> answer, bool absence_seen, std::string_view what);
+  void FollowMode(const nlohmann::json& stored, std::string_view what);
+  void Pause(Duration delay, void (SlicePublisher::*next)());
 
   Executor& executor_;
   kube::ApiClient& client_;
@@ -48,11 +63,9 @@ class SlicePublisher {
   const DeviceModeChoice choice_;
   OwnerSource owner_;  // set: publisher
   bool offer_known_ = false;
-  bool synced_ = false;
-  bool in_flight_ = false;
-  bool absence_seen_ = false;  // while a request was in flight
-  bool retry_armed_ = false;
+  bool synced_ = false;  // the watch has spoken
   bool published_ = false;
+  std::variant<Idle, AwaitingOwner, Requesting, Pausing> turn_;
   std::int64_t generation_ = 0;  // the highest ever seen in the node's pool
   // By name: what the watch says, and what the server answered to our writes where that is newer.
   std::map<std::string, nlohmann::json> slices_;
