@@ -16,6 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from lab import rollout
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 LAB = CHECKOUT / "lab" / "lab"
 CHART = CHECKOUT / "deploy" / "chart" / "computedomain-driver"
@@ -99,14 +101,10 @@ def _rolled_out(digest: str) -> str:
     """What is still missing, or an empty text."""
     for kind in ("deployment", "daemonset"):
         for workload in _list(kind):
-            name, status = workload["metadata"]["name"], workload.get("status", {})
-            if name == "compute-domain-daemon":
+            if workload["metadata"]["name"] == "compute-domain-daemon":
                 continue  # replaced and waited for node by node
-            wanted = workload["spec"].get("replicas", status.get("desiredNumberScheduled", 0))
-            updated = status.get("updatedReplicas", status.get("updatedNumberScheduled", 0))
-            ready = status.get("readyReplicas", status.get("numberReady", 0))
-            if status.get("observedGeneration") != workload["metadata"]["generation"] or not (wanted == updated == ready) or wanted == 0:
-                return f"{name}: {updated} of {wanted} updated, {ready} ready"
+            if lack := rollout.missing(workload):
+                return lack
     old = [p["metadata"]["name"] for p in _list("pods", "app.kubernetes.io/component!=daemon") if not _has_image(p, digest)]
     return f"pods of the image before still there: {', '.join(old)}" if old else ""
 

@@ -13,10 +13,9 @@ from lab.client import (
 )
 
 from .conftest import DRIVER_NAMESPACE, driver_ready
-from .driver_pods import PROGRAMS, imex_processes, kill, kill_all, pods_of
+from .driver_pods import PLUGIN_SET, PROGRAMS, imex_processes, kill, kill_all, plugins_rolled_out, pods_of
 from .node_files import checkpoint_claims, lab, processes_of_pod
 
-PLUGIN = "compute-domain-kubelet-plugin"
 # A label of our own: those of Kubernetes are put right by the kubelet when it thinks of it.
 ABSENT_LABEL = "e2e.computedomain/plugin"
 UNLESS_ABSENT = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
@@ -131,26 +130,18 @@ def test_plugin_that_starts_without_the_api_server_leaves_nvidia_imex_alone(clus
     assert imex_processes(cluster) == imex, "nvidia-imex kept its process"
 
 
-def rolled_out(cluster: Cluster, nodes: list[str]) -> bool:
-    found = cluster.get(DAEMON_SET, PLUGIN, DRIVER_NAMESPACE)
-    status = found["status"]
-    return (status.get("observedGeneration") == found["metadata"]["generation"]
-            and status.get("updatedNumberScheduled") == status.get("numberReady") == len(nodes)
-            and len(pods_of(cluster, "kubelet-plugin")) == len(nodes))
-
-
 @pytest.fixture
 def absent_plugin(cluster: Cluster, nodes: list[str]) -> Iterator[str]:
     """A node without kubelet plugin; it comes back when the label goes. The affinity stays: no other node has the label."""
-    cluster.patch(DAEMON_SET, PLUGIN, {"spec": {"template": {"spec": {"affinity": UNLESS_ABSENT}}}}, DRIVER_NAMESPACE)
-    wait_until(lambda: rolled_out(cluster, nodes), "the plugins updated", 120)
+    cluster.patch(DAEMON_SET, PLUGIN_SET, {"spec": {"template": {"spec": {"affinity": UNLESS_ABSENT}}}}, DRIVER_NAMESPACE)
+    wait_until(lambda: plugins_rolled_out(cluster, nodes), "the plugins updated", 120)
     cluster.patch(NODE, nodes[0], {"metadata": {"labels": {ABSENT_LABEL: "absent"}}})
     try:
         wait_until(lambda: not pods_of(cluster, "kubelet-plugin", nodes[0]), "the plugin's pod gone", 90)
         yield nodes[0]
     finally:
         cluster.patch(NODE, nodes[0], {"metadata": {"labels": {ABSENT_LABEL: None}}})
-        wait_until(lambda: rolled_out(cluster, nodes), "the plugin back", 120)
+        wait_until(lambda: plugins_rolled_out(cluster, nodes), "the plugin back", 120)
 
 
 def has_refused(cluster: Cluster, pod: str, namespace: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 
+from lab import rollout
 from lab.client import (
     CLAIM, CLAIM_TEMPLATE, COMPUTE_DOMAIN, DAEMON_SET, DEPLOYMENT, IMEX_DOMAIN, IMEX_NODE, NODE, POD, Cluster, condition,
 )
@@ -50,7 +51,7 @@ def healthy(cluster: Cluster, nodes: list[str]) -> bool:
     """Nodes Ready, every part of the driver there and running, all daemons connected."""
     try:
         found = {n["metadata"]["name"]: condition(n, "Ready").get("status") for n in cluster.list(NODE)}
-        return (all(found.get(node) == "True" for node in nodes) and driver_ready(cluster, nodes) and rolled_out(cluster)
+        return (all(found.get(node) == "True" for node in nodes) and driver_ready(cluster, nodes) and counts_are_current(cluster)
                 and programs_live(cluster) and all_connected(cluster, nodes))
     except NO_ANSWER:
         return False
@@ -68,10 +69,10 @@ def revive_control_plane() -> list[str]:
     return dead
 
 
-def rolled_out(cluster: Cluster) -> bool:
+def counts_are_current(cluster: Cluster) -> bool:
     """The counts of deployments and daemon sets are about what they ask for now."""
     owners = cluster.list(DEPLOYMENT, DRIVER_NAMESPACE) + cluster.list(DAEMON_SET, DRIVER_NAMESPACE)
-    return all(o["status"].get("observedGeneration") == o["metadata"]["generation"] for o in owners)
+    return all(rollout.is_observed(owner) for owner in owners)
 
 
 def broken_rules(cluster: Cluster) -> list[str]:

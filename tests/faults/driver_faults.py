@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import time
 
+from lab import rollout
 from lab.client import DAEMON_SET, DEPLOYMENT, POD, Cluster, Kind, wait_until
 from tests.e2e.conftest import DRIVER_NAMESPACE
-from tests.e2e.driver_pods import PROGRAMS, imex_processes, kill, kill_all, pods_of
+from tests.e2e.driver_pods import PLUGIN_SET, PROGRAMS, imex_processes, kill, kill_all, plugins_rolled_out, pods_of
 from tests.e2e.node_files import CDI_DIR, PLUGIN_DIR, on_node, processes_of_pod
 
 from .stage import Stage, fault
@@ -87,29 +88,15 @@ def delete_controller_pods(stage: Stage) -> None:
 @fault()
 def roll_plugins(stage: Stage) -> None:
     """A rolling update, one node after another."""
-    stage.cluster.patch(DAEMON_SET, "compute-domain-kubelet-plugin", touch(), DRIVER_NAMESPACE)
-
-    def rolled_out() -> bool:
-        plugins = stage.cluster.get(DAEMON_SET, "compute-domain-kubelet-plugin", DRIVER_NAMESPACE)
-        status = plugins["status"]
-        return (status.get("observedGeneration") == plugins["metadata"]["generation"]
-                and status.get("updatedNumberScheduled") == status.get("numberReady") == len(stage.nodes)
-                and len(pods_of(stage.cluster, "kubelet-plugin")) == len(stage.nodes))
-
-    wait_until(rolled_out, "the plugins rolled out", 240, 0.5)
+    stage.cluster.patch(DAEMON_SET, PLUGIN_SET, touch(), DRIVER_NAMESPACE)
+    wait_until(lambda: plugins_rolled_out(stage.cluster, stage.nodes), "the plugins rolled out", 240, 0.5)
 
 
 @fault()
 def roll_controllers(stage: Stage) -> None:
-    stage.cluster.patch(DEPLOYMENT, "compute-domain-controller", touch(), DRIVER_NAMESPACE)
-
-    def rolled_out() -> bool:
-        controllers = stage.cluster.get(DEPLOYMENT, "compute-domain-controller", DRIVER_NAMESPACE)
-        status, wanted = controllers["status"], controllers["spec"]["replicas"]
-        return (status.get("observedGeneration") == controllers["metadata"]["generation"]
-                and status.get("updatedReplicas") == status.get("readyReplicas") == status.get("replicas") == wanted)
-
-    wait_until(rolled_out, "the controllers rolled out", 120, 0.5)
+    name = "compute-domain-controller"
+    stage.cluster.patch(DEPLOYMENT, name, touch(), DRIVER_NAMESPACE)
+    wait_until(lambda: not rollout.missing(stage.cluster.get(DEPLOYMENT, name, DRIVER_NAMESPACE)), "the controllers rolled out", 120, 0.5)
 
 
 def touch() -> dict:
