@@ -58,6 +58,13 @@ bool StillMember(const NodeView& view, const Checkpoint& checkpoint, const fabri
          std::all_of(given.begin(), given.end(), granted);
 }
 
+fabric::Desired Stopped(const std::string& boot_id) {
+  fabric::Desired stopped;
+  stopped.boot_id = boot_id;
+  stopped.idle = true;
+  return stopped;
+}
+
 fabric::DesiredConfig ConfigOf(const api::ImexConfig& config) {
   fabric::DesiredConfig out;
   if (!config.wait_for_quorum.empty()) out.wait_for_quorum = config.wait_for_quorum;
@@ -70,9 +77,7 @@ fabric::DesiredConfig ConfigOf(const api::ImexConfig& config) {
 
 fabric::Desired DecideDesired(const NodeView& view, const Checkpoint& checkpoint, const std::string& boot_id,
                               const std::optional<fabric::Desired>& current) {
-  fabric::Desired stopped;
-  stopped.boot_id = boot_id;
-  stopped.idle = true;
+  fabric::Desired stopped = Stopped(boot_id);
   const bool running = current && current->run && current->domain;
   if (!view.imex_node || !view.imex_node->domain) {
     return running && StillMember(view, checkpoint, *current->domain) ? *current : stopped;
@@ -150,7 +155,14 @@ void DaemonLink::Tell() {
 
 void DaemonLink::BecomePublisher() {
   publisher_ = true;
-  if (auto present = fabric::ReadDesired(dir_); present && present->boot_id == boot_id_) written_ = std::move(*present);
+  if (auto present = fabric::ReadDesired(dir_); present && present->boot_id == boot_id_) {
+    written_ = std::move(*present);
+  } else if (present) {
+    // Of the boot before: that place may be another node's by now. The daemon knows of no boots and would start there, which
+    // nothing reports, as nobody of this boot has told it to.
+    wanted_ = Stopped(boot_id_);
+    Write();
+  }
   Tell();
 }
 

@@ -38,7 +38,7 @@ class DaemonLink {
 
   // Begins to read the status.
   void Start();
-  // Begins to write desired.json; only one instance may.
+  // Begins to write desired.json; only one instance may. What the boot before was told is taken back at once.
   void BecomePublisher();
   // The IMEXDomain the daemon is told to run in; empty: none. Of the instance before this one from BecomePublisher on.
   std::string domain_name() const { return written_ && written_->run && written_->domain ? written_->domain->name : ""; }

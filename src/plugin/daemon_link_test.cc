@@ -220,5 +220,26 @@ TEST_F(DaemonLinkTest, place_it_is_told_to_run_in_is_reported_until_it_is_told_t
   EXPECT_EQ(told_.back().domain_uid, "") << "only now nothing can start there any more";
 }
 
+TEST_F(DaemonLinkTest, what_the_boot_before_was_told_is_taken_back_before_anything_is_known) {
+  std::filesystem::create_directories(dir_ / "desired");
+  fabric::Desired before = Running();
+  before.boot_id = "boot-0";
+  ASSERT_TRUE(fabric::WriteDesired(dir_, before));
+  link_.BecomePublisher();
+  const auto stands = fabric::ReadDesired(dir_);
+  ASSERT_TRUE(stands);
+  EXPECT_FALSE(stands->run) << "the place may be another node's by now";
+  EXPECT_EQ(stands->boot_id, "boot-1");
+  EXPECT_EQ(link_.domain_name(), "");
+}
+
+TEST_F(DaemonLinkTest, what_the_instance_before_told_stands) {
+  std::filesystem::create_directories(dir_ / "desired");
+  ASSERT_TRUE(fabric::WriteDesired(dir_, Running()));
+  link_.BecomePublisher();
+  EXPECT_EQ(fabric::ReadDesired(dir_), Running());
+  EXPECT_EQ(link_.domain_name(), kDomain);
+}
+
 }  // namespace
 }  // namespace cd::plugin
