@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "src/api/resource_version.h"
 #include "src/base/json_text.h"
 #include "src/base/log.h"
 
@@ -108,8 +109,9 @@ void SlicePublisher::Reconcile() {
     turn_ = AwaitingOwner{};
     return owner_([this](const api::OwnerReference& owner) { Create(owner); });
   }
-  if (!Covers(*ours, BuildSlice(input_, GenerationOf(*ours)))) return Update(*ours);
-  published_ = true;
+  const json wanted = BuildSlice(input_, GenerationOf(*ours));
+  published_ = Covers(*ours, wanted);
+  if (!published_ && wanted["spec"] != not_kept_) Update(*ours);
 }
 
 void SlicePublisher::Create(const api::OwnerReference& owner) {
@@ -121,16 +123,14 @@ void SlicePublisher::Create(const api::OwnerReference& owner) {
   const json reference{
       {"apiVersion", owner.api_version}, {"kind", owner.kind}, {"name", owner.name}, {"uid", owner.uid}, {"controller", true}};
   slice["metadata"]["ownerReferences"] = json::array({reference});
-  Request(kube::Create(api::kResourceSlices, "", slice),
-          [this](Result<json> answer, bool absence_seen) { OnWritten(std::move(answer), absence_seen, "create"); });
+  Write(kube::Create(api::kResourceSlices, "", slice), slice, "create");
 }
 
 void SlicePublisher::Update(const json& present) {
   json wanted = BuildSlice(input_, GenerationOf(present));
   wanted["metadata"]["resourceVersion"] = VersionOf(present);
   wanted["metadata"]["ownerReferences"] = MemberOf(MemberOf(present, "metadata"), "ownerReferences");
-  Request(kube::Update(api::kResourceSlices, wanted),
-          [this](Result<json> answer, bool absence_seen) { OnWritten(std::move(answer), absence_seen, "update"); });
+  Write(kube::Update(api::kResourceSlices, wanted), wanted, "update");
 }
 
 // Left by another driver of this name, or by an older version of ours.
@@ -150,7 +150,7 @@ void SlicePublisher::Reread() {
   Request(kube::Get(api::kResourceSlices, {"", SliceName(input_.node)}), [this](Result<json> answer, bool absence_seen) {
     if (absence_seen) return Reread();
     if (answer) {
-      slices_[SliceName(input_.node)] = std::move(*answer);
+      Learn(std::move(*answer));
     } else if (answer.error().code == ErrorCode::kNotFound) {
       slices_.erase(SliceName(input_.node));
     } else {
@@ -169,7 +169,23 @@ void SlicePublisher::Request(kube::ApiRequest request, Answered answered) {
   });
 }
 
-void SlicePublisher::OnWritten(Result<json> answer, bool absence_seen, std::string_view what) {
+void SlicePublisher::Write(kube::ApiRequest request, const json& slice, const char* what) {
+  Request(std::move(request), [this, what, spec = slice["spec"]](Result<json> answer, bool absence_seen) {
+    OnWritten(std::move(answer), absence_seen, spec, what);
+  });
+}
+
+// The watch may have told of a later change before the answer came.
+void SlicePublisher::Learn(json slice) {
+  // Named first: json's assignment takes its right side by value, so it would be moved from before the left side is evaluated.
+  const std::string name = NameOf(slice);
+  const auto known = slices_.find(name);
+  const bool older = known != slices_.end() && UidOf(known->second) == UidOf(slice) &&
+                     api::VersionOrder(VersionOf(slice), VersionOf(known->second)) < 0;
+  if (!older) slices_[name] = std::move(slice);
+}
+
+void SlicePublisher::OnWritten(Result<json> answer, bool absence_seen, const json& spec, const char* what) {
   if (absence_seen) return Reread();
   if (!answer) {
     LogWarning("cannot publish the slice", {{"node", input_.node}, {"step", what}, {"error", answer.error().message}});
@@ -177,32 +193,42 @@ void SlicePublisher::OnWritten(Result<json> answer, bool absence_seen, std::stri
     if (answer.error().code == ErrorCode::kNotFound) slices_.erase(SliceName(input_.node));
     return Pause(answer.error().retry_after.value_or(kRetry), &SlicePublisher::Reconcile);
   }
-  FollowMode(*answer, what);
-  const bool kept = Covers(*answer, BuildSlice(input_, GenerationOf(*answer)));
-  // Named first: json's assignment takes its right side by value, so it would be moved from before the left side is evaluated.
-  const std::string name = NameOf(*answer);
-  slices_[name] = std::move(*answer);
-  // What the server does not keep must not be written for ever.
-  if (!kept && choice_ == DeviceModeChoice::kMulti) return Pause(kKeepsNothing, &SlicePublisher::Reconcile);
+  if (Covers(MemberOf(*answer, "spec"), spec)) {
+    LogInfo("slice published",
+            {{"node", input_.node}, {"step", what}, {"cliqueID", input_.clique_id}, {"channel", input_.offers_channel}});
+  } else {
+    NotKept(*answer, spec);
+  }
+  Learn(std::move(*answer));
   Reconcile();
 }
 
-// Whether the server can keep a device that claims share shows in what it has stored.
-void SlicePublisher::FollowMode(const json& stored, std::string_view what) {
-  if (input_.mode != DeviceMode::kMulti || !DroppedSharing(stored)) {
-    LogInfo("slice published",
-            {{"node", input_.node}, {"step", what}, {"cliqueID", input_.clique_id}, {"channel", input_.offers_channel}});
-  } else if (choice_ == DeviceModeChoice::kMulti) {
-    LogError(
+// The same must not be written for ever. A server that learns more, or another admission policy, may keep it some day.
+void SlicePublisher::NotKept(const json& stored, const json& spec) {
+  if (input_.mode == DeviceMode::kMulti && DroppedSharing(stored)) {
+    SharingDropped();
+  } else {
+    LogWarning("the API server keeps another slice than was sent: does an admission policy change it?", {{"node", input_.node}});
+  }
+  not_kept_ = spec;
+  executor_.Cancel(again_);
+  again_ = executor_.PostAfter(kKeepsNothing, [this] {
+    not_kept_ = nullptr;
+    Reconcile();
+  });
+}
+
+void SlicePublisher::SharingDropped() {
+  if (choice_ == DeviceModeChoice::kMulti) {
+    return LogError(
         "the API server drops allowMultipleAllocations (feature gate DRAConsumableCapacity is off): one pod per node at a time; "
         "set the device mode to auto or plain",
         {{"node", input_.node}});
-  } else {
-    LogWarning(
-        "the API server drops allowMultipleAllocations (feature gate DRAConsumableCapacity is off): publishing plain devices",
-        {{"node", input_.node}, {"devices", input_.slots}});
-    input_.mode = DeviceMode::kPlain;
   }
+  LogWarning(
+      "the API server drops allowMultipleAllocations (feature gate DRAConsumableCapacity is off): publishing plain devices",
+      {{"node", input_.node}, {"devices", input_.slots}});
+  input_.mode = DeviceMode::kPlain;
 }
 
 void SlicePublisher::Pause(Duration delay, void (SlicePublisher::*next)()) {

@@ -53,8 +53,11 @@ class SlicePublisher {
   void Remove(const nlohmann::json& slice);
   void Reread();
   void Request(kube::ApiRequest request, Answered answered);
-  void OnWritten(Result<nlohmann::json> answer, bool absence_seen, std::string_view what);
-  void FollowMode(const nlohmann::json& stored, std::string_view what);
+  void Write(kube::ApiRequest request, const nlohmann::json& slice, const char* what);
+  void OnWritten(Result<nlohmann::json> answer, bool absence_seen, const nlohmann::json& spec, const char* what);
+  void Learn(nlohmann::json slice);
+  void NotKept(const nlohmann::json& stored, const nlohmann::json& spec);
+  void SharingDropped();
   void Pause(Duration delay, void (SlicePublisher::*next)());
 
   Executor& executor_;
@@ -67,6 +70,8 @@ class SlicePublisher {
   bool published_ = false;
   std::variant<Idle, AwaitingOwner, Requesting, Pausing> turn_;
   std::int64_t generation_ = 0;  // the highest ever seen in the node's pool
+  nlohmann::json not_kept_;      // spec of a slice that the server took and stored otherwise; null: none
+  TimerId again_ = 0;            // when it is tried again
   // By name: what the watch says, and what the server answered to our writes where that is newer.
   std::map<std::string, nlohmann::json> slices_;
   kube::Reflector reflector_;

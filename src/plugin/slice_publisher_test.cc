@@ -203,6 +203,53 @@ TEST_F(SlicePublisherTest, forced_sharing_on_such_a_server_is_not_written_in_a_l
   EXPECT_EQ(Writes(), 1);
 }
 
+TEST_F(SlicePublisherTest, server_that_keeps_something_else_is_not_written_to_in_a_loop) {
+  int dropped = 0;
+  api.admit = [&](nlohmann::json& object) {
+    if (++dropped < 50) object["spec"]["devices"].erase(1);
+  };
+  Start();
+  EXPECT_EQ(Writes(), 1);
+  EXPECT_FALSE(publisher->Published());
+  executor.Advance(Duration(59'000));
+  EXPECT_EQ(Writes(), 1);
+  executor.Advance(Duration(2'000));
+  EXPECT_EQ(Writes(), 2) << "it may have learned in the meantime";
+}
+
+TEST_F(SlicePublisherTest, what_the_server_does_not_keep_holds_up_no_other_offer) {
+  api.admit = Drop;
+  Start(kDomain, DeviceModeChoice::kMulti);
+  publisher->SetOffer("other.1", true);
+  executor.RunPosted();
+  EXPECT_EQ(Slice()["spec"]["devices"][0]["attributes"]["cliqueID"]["string"], "other.1");
+  api.Remove(api::kResourceSlices, {"", SliceName(kNode)});
+  executor.RunPosted();
+  EXPECT_FALSE(Slice().is_null());
+}
+
+TEST_F(SlicePublisherTest, offer_that_changes_during_a_write_is_published_after_it) {
+  api.answer_delay = Duration(100);
+  Start(kDomain, DeviceModeChoice::kMulti);
+  executor.Advance(Duration(100));  // the first list; the slice is being created
+  publisher->SetOffer("other.1", true);
+  executor.Advance(Duration(1'000));
+  EXPECT_EQ(Slice()["spec"]["devices"][0]["attributes"]["cliqueID"]["string"], "other.1");
+  EXPECT_TRUE(publisher->Published());
+}
+
+TEST_F(SlicePublisherTest, change_seen_before_the_answer_to_a_write_that_came_before_it_is_put_right) {
+  Start();
+  api.answer_delay = Duration(100);
+  publisher->SetOffer("other.1", true);
+  executor.RunPosted();
+  auto changed = Slice();
+  changed["spec"]["devices"].erase(0);
+  api.Put(api::kResourceSlices, changed);
+  executor.Advance(Duration(1'000));
+  EXPECT_EQ(Slice()["spec"]["devices"].size(), 2u);
+}
+
 TEST_F(SlicePublisherTest, plain_devices_by_choice) {
   Start(kDomain, DeviceModeChoice::kPlain);
   EXPECT_EQ(Slice()["spec"]["devices"].size(), 33u);
