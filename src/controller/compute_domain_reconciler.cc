@@ -199,11 +199,34 @@ Status ComputeDomainReconciler::MayMove(const api::ComputeDomain& cd) {
   return {};
 }
 
+// No lease is Active, so no Prepare passes its check from now on. One that has passed it reported its channel before, and its
+// claim was in use: lists that begin now show both. What is left of a pod without claim runs out, and keeps nobody waiting.
+Status ComputeDomainReconciler::MayChoose(const api::ComputeDomain& cd, const std::string& partition) {
+  const auto claims = cluster_.ListClaims(cd.meta.ns);
+  if (!claims) return Fail(claims.error());
+  std::set<std::string> elsewhere;
+  for (const ChannelClaim& claim : *claims) {
+    if (claim.InUse() && claim.config->domain_id == cd.meta.uid && !world_.MustBeIn(claim.node, partition))
+      elsewhere.insert(claim.node);
+  }
+  if (elsewhere.empty()) return {};
+  const auto nodes = cluster_.ListNodes();
+  if (!nodes) return Fail(nodes.error());
+  for (const domain::NodePtr& node : *nodes) {
+    if (!elsewhere.contains(node->meta.name)) continue;
+    for (const api::NodeChannel& entry : node->status.channels) {
+      if (entry.compute_domain_uid == cd.meta.uid && entry.domain != partition)
+        return Fail(ErrorCode::kConflict, "a pod of the ComputeDomain has begun on node " + node->meta.name);
+    }
+  }
+  return {};
+}
+
 Status ComputeDomainReconciler::WriteStatus(const ComputeDomainSnapshot& snapshot, const ComputeDomainDecision& decision,
                                             Memory& memory) {
   const std::string& partition = snapshot.cd->status.partition;
-  if (!partition.empty() && partition != decision.status->partition) {
-    if (auto ok = MayMove(*snapshot.cd); !ok) return ok;
+  if (partition != decision.status->partition) {
+    if (auto ok = partition.empty() ? MayChoose(*snapshot.cd, decision.status->partition) : MayMove(*snapshot.cd); !ok) return ok;
   }
   if (auto ok = cluster_.WriteStatus(*snapshot.cd, *decision.status); !ok)
     return Fail(Annotate(ok.error(), "write status of ComputeDomain"));

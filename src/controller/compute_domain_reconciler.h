@@ -48,6 +48,7 @@ class ComputeDomainReconciler {
   };
 
   Status MayMove(const api::ComputeDomain& cd);
+  Status MayChoose(const api::ComputeDomain& cd, const std::string& partition);
   void LookAtGate(ComputeDomainSnapshot& snapshot, Memory& memory);
   ComputeDomainDecision Decide(ComputeDomainSnapshot& snapshot, Memory& memory) const;
   Status CreateTemplate(ComputeDomainSnapshot& snapshot, Memory& memory);

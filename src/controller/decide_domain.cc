@@ -157,18 +157,20 @@ class DomainStep {
     }
   }
 
-  // partitionPolicy Single: this clique was given up, and no pod is here. Comes before another one is chosen, see
-  // ChoosePartition.
+  // partitionPolicy Single: this clique was given up, and no pod is here, or another one is chosen. Comes before another one is
+  // chosen, see ChoosePartition.
   void DrainMoved() {
     const std::vector<ChannelLease> leases = draft_.domain->channels;
     for (const ChannelLease& lease : leases) {
       const std::string& uid = lease.compute_domain.uid;
       const auto view = in_.known.cached.find(uid);
       if (lease.state != LeaseState::kActive || view == in_.known.cached.end()) continue;
-      if (domain::JudgePartition(view->second, draft_.domain->clique_id) == domain::PartitionVerdict::kServe) continue;
+      const auto partition = domain::JudgePartition(view->second, draft_.domain->clique_id);
+      if (partition == domain::PartitionVerdict::kServe) continue;
       const bool used =
           std::any_of(in_.demands.begin(), in_.demands.end(), [&](const Demand& d) { return d.config.domain_id == uid; });
-      if (used) continue;
+      // Where another one is chosen already, only a rebuild can have made the lease Active again.
+      if (used && partition == domain::PartitionVerdict::kChoose) continue;
       if (!Verified(uid)) {
         out_.verify.push_back(lease.compute_domain);  // the partition as it stands now comes with the answer
         continue;

@@ -137,8 +137,23 @@ TEST(SingleDomainTest, lease_left_behind_is_drained_when_no_pod_is_there) {
     ASSERT_TRUE(world.Decide().write);
     EXPECT_EQ(world.Decide().write->channels[0].state, LeaseState::kDraining);
   }
+}
+
+TEST(SingleDomainTest, lease_is_left_alone_while_a_pod_is_there_and_no_other_partition_is_chosen) {
+  SingleWorld world;
+  world.domain.channels = {Lease(5, kRed)};
   world.Demand("a", kRed);
-  EXPECT_FALSE(world.Decide().write) << "a pod is there";
+  EXPECT_FALSE(world.Decide().write);
+}
+
+// Of a domain that was lost: what runs there is of no pod, or the other one would not have been chosen.
+TEST(SingleDomainTest, lease_made_anew_is_drained_where_another_partition_is_chosen) {
+  SingleWorld world;
+  world.domain.channels = {Lease(5, kRed)};
+  world.Partition() = kOther;
+  world.Demand("a", kRed);
+  ASSERT_TRUE(world.Decide().write);
+  EXPECT_EQ(world.Decide().write->channels[0].state, LeaseState::kDraining);
 }
 
 TEST(SingleDomainTest, back_before_the_number_is_free_it_has_the_same_one) {

@@ -59,6 +59,8 @@ class World {
   void OrderRelease(const std::string& compute_domain_uid, std::set<std::string> claims);
   // False when the node is known to be in another clique, or in none.
   bool MayBeIn(const std::string& node, const std::string& clique_id) const;
+  // True when the node is known to be in that clique, and reports no channel of another one.
+  bool MustBeIn(const std::string& node, const std::string& clique_id) const;
   // For people: "ComputeDomain ns/name", or the UID when it is unknown.
   std::string NameOfComputeDomain(const std::string& uid) const;
 
@@ -97,6 +99,7 @@ class World {
 
   domain::Clique CliqueNamed(const std::string& name) const;
   std::string CliqueNameOf(const api::ImexNode& node) const;
+  std::string CliqueIdOf(const api::ImexNode& node) const;
   std::string NameOfLocked(const std::string& uid) const;
   bool GateOpen(const std::string& compute_domain_uid) const;
   std::vector<const ChannelClaim*> ClaimsOf(const api::ComputeDomain& cd) const;

@@ -142,13 +142,25 @@ std::optional<NodeSnapshot> World::SnapshotNode(const std::string& name) const {
   return out;
 }
 
+std::string World::CliqueIdOf(const ImexNode& node) const {
+  const std::string name = CliqueNameOf(node);
+  const auto domain = domains_.Get({"", name});
+  return domain ? domain->clique_id : name;
+}
+
 bool World::MayBeIn(const std::string& node, const std::string& clique_id) const {
   const std::lock_guard lock(mutex_);
   const auto known = nodes_.Get({"", node});
-  if (!known || !known->reported) return true;
-  const std::string name = CliqueNameOf(*known);
-  const auto domain = domains_.Get({"", name});
-  return (domain ? domain->clique_id : name) == clique_id;
+  return !known || !known->reported || CliqueIdOf(*known) == clique_id;
+}
+
+bool World::MustBeIn(const std::string& node, const std::string& clique_id) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = nodes_.Get({"", node});
+  if (!known || !known->reported || CliqueIdOf(*known) != clique_id) return false;
+  const auto& held = known->status.channels;
+  return std::all_of(held.begin(), held.end(),
+                     [&](const auto& entry) { return entry.domain.empty() || entry.domain == clique_id; });
 }
 
 TemplateView World::ViewTemplate(const ComputeDomain& cd) const {

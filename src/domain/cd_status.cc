@@ -100,9 +100,13 @@ std::vector<PartitionStatus> Partitions(const StatusInput& input, const std::vec
 std::string PartitionOf(const StatusInput& input, const std::vector<Member>& members) {
   if (input.cd.partition_policy == api::PartitionPolicy::kAny) return "";
   std::map<std::string, int> nodes;
+  std::set<std::string> begun;
   for (const Member& member : members) {
     if (!member.status.clique_id.empty()) {
       ++nodes[member.status.clique_id];
+      const auto& held = member.report->status.channels;
+      const auto of_this = [&](const api::NodeChannel& entry) { return entry.compute_domain_uid == input.cd.meta.uid; };
+      if (std::any_of(held.begin(), held.end(), of_this)) begun.insert(member.status.clique_id);
     } else if (!member.without_fabric && !input.cd.status.partition.empty()) {
       return input.cd.status.partition;  // a node of which nothing is known may be there
     }
@@ -112,7 +116,7 @@ std::string PartitionOf(const StatusInput& input, const std::vector<Member>& mem
     const ChannelLease* lease = FindLease(*domain, input.cd.meta.uid);
     if (lease != nullptr && lease->state == LeaseState::kActive) leased.insert(domain->clique_id);
   }
-  return ChoosePartition(input.cd.status.partition, nodes, leased);
+  return ChoosePartition(input.cd.status.partition, nodes, leased, begun);
 }
 
 Condition Accepted(const StatusInput& input) {

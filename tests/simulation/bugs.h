@@ -25,9 +25,10 @@ enum class Bug {
   kReportLess,
   kReleaseAtOnce,
   kSickIsNone,
+  kStaleClaims,
 };
 
-inline constexpr std::array<std::pair<Bug, std::string_view>, 16> kBugs{{
+inline constexpr std::array<std::pair<Bug, std::string_view>, 17> kBugs{{
     {Bug::kSkipAnnounce, "skip-announce"},          // the check comes before the report
     {Bug::kStaleCheck, "stale-check"},              // the check reads a cache
     {Bug::kNoPrecondition, "no-precondition"},      // the controller writes IMEXDomains whatever their version
@@ -44,6 +45,7 @@ inline constexpr std::array<std::pair<Bug, std::string_view>, 16> kBugs{{
     {Bug::kReportLess, "report-less"},              // the report names the last channel only
     {Bug::kReleaseAtOnce, "release-at-once"},       // gating: leases are born released
     {Bug::kSickIsNone, "sick-is-none"},             // a sick fabric is taken for no fabric
+    {Bug::kStaleClaims, "stale-claims"},            // partitionPolicy Single: the lists of claims come from a cache
 }};
 
 std::string_view NameOf(Bug bug);

@@ -67,11 +67,16 @@ void ControllerProcess::InstallBugs() {
       request.body = body.dump();
     };
   }
-  if (!context_.Has(Bug::kStaleLook) && !context_.Has(Bug::kStaleLiveness) && !context_.Has(Bug::kBlindRebuild)) return;
+  if (!context_.Has(Bug::kStaleLook) && !context_.Has(Bug::kStaleLiveness) && !context_.Has(Bug::kBlindRebuild) &&
+      !context_.Has(Bug::kStaleClaims)) {
+    return;
+  }
   client_.corrupt_answer = [this](const kube::ApiRequest& request) -> std::optional<Result<json>> {
     const std::string& plural = request.type.plural;
     const bool look = request.verb == Verb::kList && plural == api::kImexNodes.plural && request.query.empty();
     if (look && context_.Has(Bug::kStaleLook)) return context_.server.OlderList(request, context_.dice.Below(8));
+    if (request.verb == Verb::kList && plural == api::kResourceClaims.plural && context_.Has(Bug::kStaleClaims))
+      return context_.server.OlderList(request, context_.dice.Below(30));
     if (look && context_.Has(Bug::kBlindRebuild)) {
       const auto& nodes = context_.server.Objects(api::kImexNodes);
       const bool lost = std::any_of(nodes.begin(), nodes.end(), [this](const auto& item) {

@@ -88,11 +88,12 @@ TEST_P(PlantedDefectTest, is_found) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, PlantedDefectTest,
-                         testing::Values(Planted{Bug::kSkipAnnounce, 23385}, Planted{Bug::kStaleCheck, 17},
-                                         Planted{Bug::kNoPrecondition, 242}, Planted{Bug::kStaleLook, 1},
-                                         Planted{Bug::kForgetLingering, 4}, Planted{Bug::kSlotAtOnce, 1069},
-                                         Planted{Bug::kStaleLiveness, 3}, Planted{Bug::kForgetCheckpoint, 6},
-                                         Planted{Bug::kReleaseAtOnce, 3}, Planted{Bug::kSickIsNone, 48}),
+                         testing::Values(Planted{Bug::kSkipAnnounce, 21143}, Planted{Bug::kStaleCheck, 374},
+                                         Planted{Bug::kNoPrecondition, 216}, Planted{Bug::kStaleLook, 4},
+                                         Planted{Bug::kForgetLingering, 151}, Planted{Bug::kSlotAtOnce, 1379},
+                                         Planted{Bug::kStaleLiveness, 1}, Planted{Bug::kForgetCheckpoint, 18},
+                                         Planted{Bug::kReleaseAtOnce, 3}, Planted{Bug::kSickIsNone, 7},
+                                         Planted{Bug::kStaleClaims, 1067}),
                          [](const testing::TestParamInfo<Planted>& parameter) {
                            std::string name(NameOf(parameter.param.bug));
                            std::replace(name.begin(), name.end(), '-', '_');
