@@ -153,6 +153,15 @@ def test_the_daemon_runs_where_the_plugin_says(objects: list[Object]) -> None:
     assert {"name": "ndots", "value": "1"} in spec["dnsConfig"]["options"]
 
 
+def test_null_takes_a_key_away_where_helm_leaves_it_in_the_values(helm: Helm) -> None:
+    """As `helm upgrade --reuse-values` does with the null by which the installation before took a default away."""
+    objects = helm.objects('kubeletPlugin.nodeSelector={"x":null}', 'controller.nodeSelector={"x":null,"y":"z"}', 'podAnnotations={"x":null}')
+    pods = workloads(objects)
+    assert pods["compute-domain-kubelet-plugin"]["nodeSelector"].keys() == {"kubernetes.io/os", "nvidia.com/gpu.present"}
+    assert pods["compute-domain-controller"]["nodeSelector"] == {"kubernetes.io/os": "linux", "y": "z"}
+    assert all("annotations" not in o["spec"]["template"]["metadata"] for o in of_kind(objects, "Deployment", "DaemonSet").values())
+
+
 def test_no_role_has_a_wildcard_or_reads_secrets(objects: list[Object]) -> None:
     for name, role in of_kind(objects, "Role", "ClusterRole").items():
         for rule in role["rules"]:

@@ -40,6 +40,15 @@ imagePullSecrets:
 {{- end -}}
 
 {{- /*
+A null takes a key away. Helm does that itself with the chart's defaults, but `helm upgrade --reuse-values` leaves the null where it was.
+*/ -}}
+{{- define "cd.withoutNull" -}}
+{{- $kept := dict -}}
+{{- range $key, $value := . }}{{ if not (kindIs "invalid" $value) }}{{ $_ := set $kept $key $value }}{{ end }}{{ end -}}
+{{- with $kept }}{{ toYaml . }}{{ end -}}
+{{- end -}}
+
+{{- /*
 Kernel files below /proc are read in the plugin's own /proc, which shows the same kernel. Others are mounted by directory, not by file: a
 file that is replaced by rename would be seen in its old form for ever.
 */ -}}
