@@ -98,6 +98,11 @@ class Cluster:
     def list(self, kind: Kind, namespace: str = "", **query: str) -> list[Object]:
         return self._call("GET", kind.path(namespace), query=query)["items"]
 
+    def snapshot(self, kind: Kind, namespace: str = "", **query: str) -> tuple[list[Object], str]:
+        """All objects, and the version they are of: a watch from there tells everything that happened since."""
+        found = self._call("GET", kind.path(namespace), query=query)
+        return found["items"], found["metadata"]["resourceVersion"]
+
     def create(self, kind: Kind, body: Object, namespace: str = "default") -> Object:
         body = {"apiVersion": kind.api_version, "kind": kind.kind, **body}
         return self._call("POST", kind.path(namespace), body)

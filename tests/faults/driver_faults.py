@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import time
 
-from lab import rollout
-from lab.client import DAEMON_SET, DEPLOYMENT, POD, Cluster, Kind, wait_until
+from lab.client import POD, Cluster, Kind, wait_until
 from tests.e2e.conftest import DRIVER_NAMESPACE
-from tests.e2e.driver_pods import PLUGIN_SET, PROGRAMS, imex_processes, kill, kill_all, plugins_rolled_out, pods_of
+from tests.e2e.driver_pods import PROGRAMS, imex_processes, kill, kill_all, pods_of
 from tests.e2e.node_files import CDI_DIR, PLUGIN_DIR, on_node, processes_of_pod
 
 from .stage import Stage, fault
@@ -83,24 +82,6 @@ def delete_plugin_pod(stage: Stage) -> None:
 @fault()
 def delete_controller_pods(stage: Stage) -> None:
     delete_pods(stage.cluster, "controller", "", stage.dice.choice((None, 0)))
-
-
-@fault()
-def roll_plugins(stage: Stage) -> None:
-    """A rolling update, one node after another."""
-    stage.cluster.patch(DAEMON_SET, PLUGIN_SET, touch(), DRIVER_NAMESPACE)
-    wait_until(lambda: plugins_rolled_out(stage.cluster, stage.nodes), "the plugins rolled out", 240, 0.5)
-
-
-@fault()
-def roll_controllers(stage: Stage) -> None:
-    name = "compute-domain-controller"
-    stage.cluster.patch(DEPLOYMENT, name, touch(), DRIVER_NAMESPACE)
-    wait_until(lambda: not rollout.missing(stage.cluster.get(DEPLOYMENT, name, DRIVER_NAMESPACE)), "the controllers rolled out", 120, 0.5)
-
-
-def touch() -> dict:
-    return {"spec": {"template": {"metadata": {"annotations": {"faults/touched": str(time.time())}}}}}
 
 
 @fault(sudden=True)

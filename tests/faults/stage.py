@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lab.client import Cluster
 
@@ -21,12 +21,12 @@ class Stage:
     node: str
     domain: Domain
     dice: random.Random
-
+    alone: bool = True  # False: another fault strikes at the same time
 
     def elsewhere(self) -> Stage:
         """For a second fault at the same time."""
         dice = random.Random(self.dice.random())
-        return Stage(self.cluster, self.nodes, self.load, dice.choice([node for node in self.nodes if node != self.node]), self.domain, dice)
+        return replace(self, node=dice.choice([node for node in self.nodes if node != self.node]), dice=dice, alone=False)
 
 
 @dataclass(frozen=True)
@@ -71,4 +71,6 @@ def draw(dice: random.Random) -> str:
 def strikes(name: str, stage: Stage) -> list[tuple[Fault, Stage]]:
     """The faults of that name, each with its stage: of two at once the second is sudden and strikes another node."""
     first, _, second = name.partition("+")
-    return [(FAULTS[first], stage)] + ([(FAULTS[second], stage.elsewhere())] if second else [])
+    if not second:
+        return [(FAULTS[first], stage)]
+    return [(FAULTS[first], replace(stage, alone=False)), (FAULTS[second], stage.elsewhere())]

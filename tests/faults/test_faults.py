@@ -18,7 +18,7 @@ import pytest
 
 from lab.client import NODE, Cluster, wait_until
 
-from . import cluster_faults, driver_faults, object_faults  # noqa: F401  (they register their faults)
+from . import cluster_faults, driver_faults, object_faults, rollouts  # noqa: F401  (they register their faults)
 from .cluster_state import broken_rules, end_back_offs, healthy, leftovers, revive_control_plane, undisturbed
 from .gangs import Gangs
 from .load import NO_ANSWER, Load, insist
@@ -26,7 +26,7 @@ from .stage import Fault, Stage, draw, strikes
 
 # The short series is always the same one; any other draws its seed unless it is given one.
 SEED = int(os.environ.get("SEED") or (random.SystemRandom().randrange(10**6) if os.environ.get("FAULTS") else 1))
-SHORT = ["kill-plugin", "kill-imex", "kill-leader", "delete-slices", "reboot-node", "api-outage", "delete-imexnode", "roll-plugins",
+SHORT = ["kill-plugin", "kill-imex", "kill-leader", "delete-slices", "reboot-node", "api-outage", "delete-imexnode", "roll-driver",
          "overwrite-checkpoint", "lose-imexdomain", "sick-fabric", "restart-kubelet", "remake-domain", "restart-containerd", "delete-daemon-pod"]
 # The kubelet repeats a call that failed only 60 to 90 s later.
 LONGEST_REST = 150.0
