@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from lab.identity import CHECKOUT
 
@@ -30,12 +31,20 @@ def cdi_files(node: str) -> list[str]:
     return [name for name in on_node(node, "ls", CDI_DIR).split() if "compute-domain" in name]
 
 
+def checkpoint(node: str) -> dict[str, Any]:
+    return json.loads(on_node(node, "cat", f"{PLUGIN_DIR}/checkpoint.json"))
+
+
 def checkpoint_claims(node: str) -> list[str]:
     """UIDs of the claims the checkpoint says are prepared or still held by a process."""
-    checkpoint = json.loads(on_node(node, "cat", f"{PLUGIN_DIR}/checkpoint.json"))
-    prepared = [entry["claim"]["uid"] for entry in checkpoint["claims"]]
-    lingering = [entry["claimUID"] for entry in checkpoint["lingering"]]
-    return sorted(prepared + lingering)
+    entries = checkpoint(node)
+    prepared = [entry["claim"]["uid"] for entry in entries["claims"]]
+    return sorted(prepared + [entry["claimUID"] for entry in entries["lingering"]])
+
+
+def lingering_claims(node: str) -> list[str]:
+    """UIDs of the claims that were unprepared, and whose processes may live on."""
+    return sorted(entry["claimUID"] for entry in checkpoint(node)["lingering"])
 
 
 def processes() -> Iterator[tuple[int, str, str]]:

@@ -9,9 +9,11 @@ from lab.client import (
 )
 
 from .conftest import leases, reported_channels
-from .node_files import cdi_files, checkpoint_claims
+from .driver_pods import kill
+from .node_files import cdi_files, checkpoint_claims, lingering_claims, processes_of_pod
 
-STUBBORN = ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"]
+# Uses its channel, and lets nobody tell it to end.
+STUBBORN = ["sh", "-c", f"trap '' TERM; {workload.MNNVL} export --text stubborn & while :; do sleep 1; done"]
 
 
 def make_domain(cluster: Cluster, namespace: str, name: str) -> str:
@@ -63,25 +65,37 @@ def test_domain_deleted_under_running_pods_keeps_its_number_until_they_end(clust
     assert reported_channels(cluster, uid) == {}
 
 
-def test_force_deleted_pod_keeps_its_number_while_its_processes_live(cluster: Cluster, nodes: list[str], namespace: str) -> None:
+def test_force_deleted_pod_with_an_hour_of_grace_keeps_its_number_until_its_processes_end(
+        cluster: Cluster, nodes: list[str], namespace: str) -> None:
+    """The kubelet unprepares the claim within a minute, while the container has an hour: Unprepare proves nothing about processes."""
     uid = make_domain(cluster, namespace, "red")
     pod = pod_manifest("stubborn", nodes[0], "red-channel", STUBBORN)
-    pod["spec"]["terminationGracePeriodSeconds"] = 75  # longer than the kubelet's sweep of claims without a pod
-    cluster.create(POD, pod, namespace)
+    pod["spec"]["terminationGracePeriodSeconds"] = 3600
+    pod_uid = cluster.create(POD, pod, namespace)["metadata"]["uid"]
     workload.wait_running(cluster, ["stubborn"], namespace)
     channel = workload.channels_of("stubborn", namespace)[0]
-    cluster.delete(POD, "stubborn", namespace)
-    cluster.delete(POD, "stubborn", namespace, grace=0)
-    cluster.delete(COMPUTE_DOMAIN, "red", namespace)
-    wait_until(lambda: not cluster.find(POD, "stubborn", namespace), "the forced deletion done", 20)
-    wait_until(lambda: leases(cluster, namespace)[0]["state"] == "Draining", "the lease draining", 20)
+    handle = workload.handle_of(cluster, "stubborn", namespace)
+    claim = cluster.list(CLAIM, namespace)[0]["metadata"]["uid"]
+    try:
+        cluster.delete(POD, "stubborn", namespace)
+        cluster.delete(POD, "stubborn", namespace, grace=0)
+        cluster.delete(COMPUTE_DOMAIN, "red", namespace)
+        wait_until(lambda: not cluster.find(POD, "stubborn", namespace), "the forced deletion done", 20)
+        wait_until(lambda: leases(cluster, namespace)[0]["state"] == "Draining", "the lease draining", 20)
+        wait_until(lambda: claim in lingering_claims(nodes[0]), "the claim unprepared", 90)
+        holder = processes_of_pod(pod_uid, "mnnvl")
+        assert holder, "the process that opened the channel lives on"
 
-    next_uid = make_domain(cluster, namespace, "blue")
-    assert run_one(cluster, namespace, "blue", nodes[0]) != channel
-    assert reported_channels(cluster, uid) == {nodes[0]: [channel]}, "the old number is held while the container lives"
-    assert [lease["state"] for lease in leases(cluster, namespace) if lease["computeDomain"]["uid"] == uid] == ["Draining"]
-
-    wait_until(lambda: reported_channels(cluster, uid) == {}, "the old container's end reported", 120)
+        next_uid = make_domain(cluster, namespace, "blue")
+        assert run_one(cluster, namespace, "blue", nodes[0]) != channel
+        refused = workload.import_memory("blue-pod", handle, namespace)
+        assert refused.returncode != 0 and "INSUFFICIENT_PERMISSIONS" in refused.stderr, refused
+        assert reported_channels(cluster, uid) == {nodes[0]: [channel]}, "the old number is held while the process lives"
+        assert [lease["state"] for lease in leases(cluster, namespace) if lease["computeDomain"]["uid"] == uid] == ["Draining"]
+        assert processes_of_pod(pod_uid, "mnnvl") == holder, "nobody had ended it yet"
+    finally:
+        kill(processes_of_pod(pod_uid, "mnnvl") + processes_of_pod(pod_uid, "busybox"), "the stubborn pod")
+    wait_until(lambda: reported_channels(cluster, uid) == {}, "the old container's end reported", 30)
     wait_until(lambda: [lease["computeDomain"]["uid"] for lease in leases(cluster, namespace)] == [next_uid], "the old lease freed", 30)
 
 
