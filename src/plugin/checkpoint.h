@@ -77,6 +77,10 @@ std::string EncodeCheckpoint(const Checkpoint& checkpoint);
 // Lenient towards newer writers: unknown fields are passed over. Anything that is no checkpoint is kInvalidArgument.
 Result<Checkpoint> DecodeCheckpoint(std::string_view text);
 
+// The existing Go driver has the same driver name, and so its checkpoint the same path: {checksum, v1 {preparedClaims}, v2
+// {preparedClaims, nodeBootID}}. UIDs of what it has prepared and not unprepared in this boot; empty for any other text.
+std::vector<std::string> ClaimsOfGoDriver(std::string_view text, const std::string& boot_id);
+
 // What IMEXNode.status.channels must say: whatever a process may hold or is about to get. Sorted.
 std::vector<api::NodeChannel> HeldChannels(const Checkpoint& checkpoint);
 

@@ -6,6 +6,7 @@
 #include "src/api/references.h"
 #include "src/base/files.h"
 #include "src/base/json_reader.h"
+#include "src/base/json_text.h"
 #include "src/fabric/device_numbers.h"
 
 namespace cd::plugin {
@@ -189,6 +190,20 @@ Result<Checkpoint> DecodeCheckpoint(std::string_view text) {
   if (error) return Fail(*error);
   if (!read) return Fail(read.error());
   return out;
+}
+
+std::vector<std::string> ClaimsOfGoDriver(std::string_view text, const std::string& boot_id) {
+  const json object = json::parse(text, nullptr, false);
+  if (!object.is_object() || object.contains("version") || !object.contains("checksum")) return {};
+  // It writes both, so that an older one can read it; the older form has no boot ID.
+  const json& newest = MemberOf(object, object.contains("v2") ? "v2" : "v1");
+  const json& boot = MemberOf(newest, "nodeBootID");
+  if (boot.is_string() && boot != boot_id) return {};
+  std::vector<std::string> uids;
+  const json& claims = MemberOf(newest, "preparedClaims");
+  if (!claims.is_object()) return {};
+  for (const auto& [uid, claim] : claims.items()) uids.push_back(uid);
+  return uids;
 }
 
 }  // namespace cd::plugin

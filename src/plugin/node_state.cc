@@ -12,6 +12,13 @@ namespace {
 constexpr Duration kLockWait{10'000};
 constexpr Duration kLockRetry{2};  // a holder needs a few milliseconds
 
+// Its containers hold channels that nothing here knows of: they would be given to others.
+std::string TellGoDriver(const std::filesystem::path& path, const std::vector<std::string>& claims) {
+  return path.string() + " is the checkpoint of another driver of this name and lists " + std::to_string(claims.size()) +
+         " prepared claims (" + claims.front() + (claims.size() == 1 ? "" : ", …") +
+         "): bring that driver back and delete their pods, or reboot the node and remove the file";
+}
+
 }  // namespace
 
 Result<bool> FileLock::TryLock() {
@@ -77,6 +84,8 @@ Result<Checkpoint> NodeState::Load() {
   }
   auto checkpoint = text ? DecodeCheckpoint(*text) : Result<Checkpoint>(Fail(text.error()));
   if (!checkpoint) {
+    if (const auto theirs = text ? ClaimsOfGoDriver(*text, boot_id_) : std::vector<std::string>(); !theirs.empty())
+      return Fail(ErrorCode::kFailedPrecondition, TellGoDriver(path_, theirs));
     const bool missing = checkpoint.error().code == ErrorCode::kNotFound;
     Checkpoint rebuilt = Rebuild(missing ? "" : checkpoint.error().message);
     if (auto written = disk_.Replace(path_, EncodeCheckpoint(rebuilt)); !written)

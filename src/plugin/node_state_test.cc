@@ -129,6 +129,43 @@ TEST_F(NodeStateTest, a_damaged_checkpoint_is_kept_aside_and_what_it_held_stays_
   EXPECT_TRUE(DecodeCheckpoint(Slurp(state.path())));
 }
 
+struct ForeignCheckpoint {
+  const char* name;
+  const char* text;
+  const char* claim;  // that it names; empty: it stands in nobody's way
+};
+
+class GoDriverTest : public NodeStateTest, public ::testing::WithParamInterface<ForeignCheckpoint> {};
+
+TEST_P(GoDriverTest, what_it_has_prepared_is_neither_lost_nor_overlooked) {
+  dir.Write("plugin/checkpoint.json", GetParam().text);
+  NodeState state(executor, plugin_dir, "boot-1", files);
+  const Status done = Put(state, Completed(1));
+  if (*GetParam().claim == '\0') {
+    EXPECT_TRUE(done) << done.error().message;
+    EXPECT_THAT(DamagedFiles(), ::testing::ElementsAre(GetParam().text));
+    return;
+  }
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, ErrorCode::kFailedPrecondition);
+  EXPECT_THAT(done.error().message,
+              ::testing::AllOf(HasSubstr("checkpoint.json"), HasSubstr(GetParam().claim), HasSubstr("delete their pods")));
+  EXPECT_EQ(Slurp(state.path()), GetParam().text) << "left for the driver that wrote it";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, GoDriverTest,
+    ::testing::Values(
+        ForeignCheckpoint{"first_form", R"({"checksum":1,"v1":{"preparedClaims":{"uid-1":{}}}})", "uid-1"},
+        ForeignCheckpoint{
+            "both_forms",
+            R"({"checksum":1,"v1":{},"v2":{"checksum":2,"preparedClaims":{"uid-2":{"checkpointState":"PrepareCompleted"}}}})",
+            "uid-2"},
+        ForeignCheckpoint{"this_boot", R"({"checksum":1,"v2":{"preparedClaims":{"uid-3":{}},"nodeBootID":"boot-1"}})", "uid-3"},
+        ForeignCheckpoint{"boot_before", R"({"checksum":1,"v2":{"preparedClaims":{"uid-3":{}},"nodeBootID":"boot-0"}})", ""},
+        ForeignCheckpoint{"nothing_prepared", R"({"checksum":1,"v1":{},"v2":{"checksum":2}})", ""}),
+    [](const auto& info) { return std::string(info.param.name); });
+
 TEST_F(NodeStateTest, a_lost_checkpoint_is_rebuilt_from_the_markers) {
   {
     NodeState state(executor, plugin_dir, "boot-1", files);
