@@ -1,10 +1,12 @@
 // A DRA driver that does nothing, to measure what a claim costs whatever driver serves it: it registers, answers every Prepare
-// with the one device there is, and writes no file. It has no API access; the bench publishes its ResourceSlices.
+// with the one device there is, and writes no file. It has no API access; the bench publishes its ResourceSlices. As the other
+// driver of a claim with two it can also refuse every Prepare.
 #include <signal.h>
 
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "src/base/event_loop.h"
@@ -18,12 +20,15 @@ namespace {
 constexpr char kDriver[] = "noop.bench.example";
 constexpr char kDevice[] = "noop";
 constexpr char kRequest[] = "device";
+constexpr char kRefuse[] = "refuse";
+constexpr char kRefusal[] = "told to refuse";
 
 class NoopHandler final : public cd::plugin::DraHandler {
  public:
-  explicit NoopHandler(std::string pool) : pool_(std::move(pool)) {}
+  NoopHandler(std::string pool, bool refuse) : pool_(std::move(pool)), refuse_(refuse) {}
 
   void Prepare(cd::plugin::CallId, const cd::api::ObjectRef&, std::function<void(cd::plugin::PrepareResult)> done) override {
+    if (refuse_) return done(cd::Fail(cd::ErrorCode::kUnavailable, kRefusal));
     done(std::vector<cd::plugin::PreparedDevice>{
         {.request = kRequest, .pool = pool_, .device = kDevice, .share_id = {}, .cdi_ids = {}}});
   }
@@ -32,6 +37,7 @@ class NoopHandler final : public cd::plugin::DraHandler {
 
  private:
   const std::string pool_;
+  const bool refuse_;
 };
 
 cd::Result<std::unique_ptr<cd::plugin::DraServer>> Serve(cd::Executor& executor, NoopHandler& handler) {
@@ -54,14 +60,15 @@ sigset_t BlockEndSignals() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fputs("usage: noop-driver NODE\n", stderr);
+  const bool refuse = argc == 3 && std::string_view(argv[2]) == kRefuse;
+  if (argc != 2 && !refuse) {
+    std::fputs("usage: noop-driver NODE [refuse]\n", stderr);
     return 2;
   }
   const sigset_t end = BlockEndSignals();
   cd::InitLog("noop-driver", cd::LogLevel::kInfo, cd::SystemClock());
   cd::EventLoop loop;
-  NoopHandler handler(argv[1]);
+  NoopHandler handler(argv[1], refuse);
   std::thread thread([&loop] { loop.Run(); });
   auto server = Serve(loop, handler);
   int signal = 0;
