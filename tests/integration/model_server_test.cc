@@ -1,4 +1,4 @@
-// One script of operations, put to the simulation's model of the API server and to the real one: the answers must agree.
+// One script of operations, put to the model of the API server that the tests use and to the real one: the answers must agree.
 //
 // What the script does not try the model must not be trusted with.
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "src/api/resource_claim.h"
+#include "src/kube/model_server.h"
 #include "tests/integration/controller_fixture.h"
-#include "tests/simulation/model_server.h"
 
 namespace cd::integration {
 namespace {
@@ -93,6 +93,13 @@ std::vector<Step> Script(const std::string& node, const std::string& domain, con
     object["spec"]["nextChannel"] = next;
     return kube::Update(api::kImexDomains, object);
   };
+  const auto apply = [=](const json& labels, const std::string& uid = "", bool force = false) {
+    json metadata{{"name", node}, {"labels", labels}};
+    if (!uid.empty()) metadata["uid"] = uid;
+    kube::ApiRequest request = kube::Apply(api::kImexNodes, {{"metadata", metadata}}, "script");
+    if (force) request.query["force"] = "true";
+    return request;
+  };
   const json bare_node{{"metadata", {{"name", node}}}, {"spec", json::object()}, {"status", NodeStatus("boot-0")}};
   return {
       {"read what is not there", [=](Endpoint&) { return kube::Get(api::kImexNodes, node_key); }},
@@ -132,10 +139,33 @@ std::vector<Step> Script(const std::string& node, const std::string& domain, con
       {"null removes", [=](Endpoint&) { return kube::MergePatch(api::kImexNodes, node_key, {{"spec", {{"domain", nullptr}}}}); }},
       {"null in a status removes",
        [=](Endpoint&) { return status_patch(json::object(), {{"maintenanceAcknowledged", nullptr}}); }},
+      {"labels of somebody",
+       [=](Endpoint&) {
+         return kube::MergePatch(api::kImexNodes, node_key, {{"metadata", {{"labels", {{"zone", "a"}, {"clique", "x"}}}}}});
+       }},
+      {"apply", [=](Endpoint& e) { return apply({{"daemon", "true"}}, e.uid["create drops status"]); }},
+      {"apply again", [=](Endpoint&) { return apply({{"daemon", "true"}}); }},
+      {"apply what somebody else says otherwise", [=](Endpoint&) { return apply({{"daemon", "true"}, {"clique", "y"}}); }},
+      {"apply what somebody else says as well", [=](Endpoint&) { return apply({{"daemon", "true"}, {"clique", "x"}}); }},
+      {"it is still somebody else's", [=](Endpoint&) { return apply({{"daemon", "true"}, {"clique", "y"}}); }},
+      {"apply less of what is shared", [=](Endpoint&) { return apply({{"daemon", "true"}}); }},
+      {"apply by force", [=](Endpoint&) { return apply({{"daemon", "true"}, {"clique", "y"}}, "", true); }},
+      {"apply another value", [=](Endpoint&) { return apply({{"daemon", "true"}, {"clique", "z"}}); }},
+      {"somebody changes what was applied",
+       [=](Endpoint&) { return kube::MergePatch(api::kImexNodes, node_key, {{"metadata", {{"labels", {{"daemon", "no"}}}}}}); }},
+      {"apply what was changed", [=](Endpoint&) { return apply({{"daemon", "true"}, {"clique", "z"}}); }},
+      {"somebody removes what was applied",
+       [=](Endpoint&) {
+         return kube::MergePatch(api::kImexNodes, node_key, {{"metadata", {{"labels", {{"clique", nullptr}}}}}});
+       }},
+      {"apply what was removed", [=](Endpoint&) { return apply({{"clique", "z"}}); }},
+      {"apply nothing", [=](Endpoint&) { return apply(json::object()); }},
+      {"apply with another UID", [=](Endpoint&) { return apply({{"a", "b"}}, "00000000-0000-4000-8000-00000000dead"); }},
       {"delete with another UID",
        [=](Endpoint&) { return kube::Delete(api::kImexNodes, node_key, "00000000-0000-4000-8000-00000000dead"); }},
       {"delete", [=](Endpoint&) { return kube::Delete(api::kImexNodes, node_key); }},
       {"delete again", [=](Endpoint&) { return kube::Delete(api::kImexNodes, node_key); }},
+      {"apply what is gone", [=](Endpoint& e) { return apply({{"a", "b"}}, e.uid["create drops status"]); }},
 
       {"domain", [=](Endpoint&) { return kube::Create(api::kImexDomains, "", DomainObject(domain)); }},
       {"update without version", [=](Endpoint&) { return domain_update("", "", 2); }},
@@ -223,7 +253,7 @@ class ModelServerTest : public ControllerTest {
   }
   void TearDown() override {}
 
-  simulation::ModelServer model_{SystemClock()};
+  kube::ModelServer model_{SystemClock()};
   std::unique_ptr<Endpoint> real_;
   std::unique_ptr<Endpoint> fake_;
 };
@@ -271,9 +301,9 @@ TEST_F(ModelServerTest, watches_tell_the_same) {
     fake_->Learn(step.name, fake_->Call(step.request(*fake_)));
   }
   std::vector<std::string> expected;
-  const simulation::Selection selection{api::kImexDomains.plural, "", domain, ""};
+  const kube::Selection selection{api::kImexDomains.plural, "", domain, ""};
   std::uint64_t seen = model_from;
-  while (const simulation::HistoryEvent* event = model_.Next(selection, seen, seen)) {
+  while (const kube::HistoryEvent* event = model_.Next(selection, seen, seen)) {
     expected.push_back(std::string(event->type) + " " + Comparable(*event->object).dump());
   }
   EXPECT_TRUE(Eventually([&] {

@@ -9,7 +9,6 @@
 
 #include "tests/simulation/bugs.h"
 #include "tests/simulation/dice.h"
-#include "tests/simulation/model_server.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/simulated_executor.h"
 #include "tests/simulation/trace.h"

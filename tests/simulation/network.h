@@ -8,12 +8,17 @@
 #include <vector>
 
 #include "src/kube/client.h"
+#include "src/kube/model_server.h"
 #include "tests/simulation/dice.h"
-#include "tests/simulation/model_server.h"
 #include "tests/simulation/simulated_executor.h"
 #include "tests/simulation/trace.h"
 
 namespace cd::simulation {
+
+using kube::HistoryEvent;
+using kube::ModelServer;
+using kube::ObjectPtr;
+using kube::Selection;
 
 class Client;
 

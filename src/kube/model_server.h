@@ -1,4 +1,4 @@
-// A model of the Kubernetes API server, as far as this project uses it: objects with UIDs and versions, preconditions,
+// A model of the Kubernetes API server, as far as this project uses it, for tests: objects with UIDs and versions, preconditions,
 // finalizers, the status subresource, quorum and cached reads, and the history that watches are fed from. Answers are what
 // RestClient makes of the real server's; tests/integration/model_server_test.cc puts one script to both.
 #pragma once
@@ -9,11 +9,12 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/kube/client.h"
 
-namespace cd::simulation {
+namespace cd::kube {
 
 using ObjectPtr = std::shared_ptr<const nlohmann::json>;
 
@@ -46,7 +47,7 @@ class ModelServer {
   explicit ModelServer(const Clock& clock) : clock_(clock) {}
 
   // Executes a request at once.
-  Result<nlohmann::json> Handle(const kube::ApiRequest& request);
+  Result<nlohmann::json> Handle(const ApiRequest& request);
 
   std::uint64_t version() const { return version_; }
   // The first event of the selection after `version`; nullptr: none yet. `seen` becomes the version up to which nothing is
@@ -67,7 +68,10 @@ class ModelServer {
   // The object as it was some events ago; nullptr: it did not exist.
   ObjectPtr Older(const api::ResourceType& type, const api::ObjectKey& key, std::size_t events_back) const;
   // The list as it was some events ago.
-  nlohmann::json OlderList(const kube::ApiRequest& request, std::size_t events_back) const;
+  nlohmann::json OlderList(const ApiRequest& request, std::size_t events_back) const;
+  // As it stands there, status included, whoever wrote it; metadata.uid may be left to the server. Another UID than that of the
+  // object of this name is another object, and the former one is deleted.
+  void Put(const api::ResourceType& type, nlohmann::json object);
   // At once and whatever its finalizers say.
   void Erase(const api::ResourceType& type, const api::ObjectKey& key);
 
@@ -79,14 +83,16 @@ class ModelServer {
     std::uint64_t floor = 0;
   };
 
-  Result<nlohmann::json> Create(const kube::ApiRequest& request, Collection& collection);
-  Result<nlohmann::json> Replace(const kube::ApiRequest& request, Collection& collection, const nlohmann::json& present);
-  Result<nlohmann::json> Patch(const kube::ApiRequest& request, Collection& collection, const nlohmann::json& present);
-  Result<nlohmann::json> Delete(const kube::ApiRequest& request, Collection& collection, const ObjectPtr& present);
-  Result<nlohmann::json> List(const kube::ApiRequest& request, const Collection& collection) const;
-  Result<nlohmann::json> Change(const kube::ApiRequest& request, Collection& collection, const nlohmann::json& present,
+  Result<nlohmann::json> Create(const ApiRequest& request, Collection& collection);
+  Result<nlohmann::json> Replace(const ApiRequest& request, Collection& collection, const nlohmann::json& present);
+  Result<nlohmann::json> Patch(const ApiRequest& request, Collection& collection, const nlohmann::json& present);
+  Result<nlohmann::json> Delete(const ApiRequest& request, Collection& collection, const ObjectPtr& present);
+  Result<nlohmann::json> List(const ApiRequest& request, const Collection& collection) const;
+  Result<nlohmann::json> Change(const ApiRequest& request, Collection& collection, const nlohmann::json& present,
                                 nlohmann::json wanted);
   nlohmann::json Store(const std::string& plural, Collection& collection, const api::ObjectKey& key, nlohmann::json object);
+  Result<nlohmann::json> Apply(const ApiRequest& request, const nlohmann::json& present, const nlohmann::json& body);
+  std::string NewUid();
   void Remove(const std::string& plural, Collection& collection, const api::ObjectKey& key, nlohmann::json last);
   void Record(const std::string& plural, Collection& collection, const char* type, const api::ObjectKey& key, ObjectPtr object);
   static nlohmann::json ListOf(const Selection& selection, const std::map<api::ObjectKey, ObjectPtr>& objects,
@@ -97,6 +103,8 @@ class ModelServer {
   std::uint64_t version_ = 100;
   std::uint64_t uids_ = 0;
   std::map<std::string, Collection> collections_;  // by plural
+  // Labels that are one manager's alone, by the object's UID and the manager's name.
+  std::map<std::pair<std::string, std::string>, std::map<std::string, nlohmann::json>> applied_;
 };
 
-}  // namespace cd::simulation
+}  // namespace cd::kube

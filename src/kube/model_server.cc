@@ -1,13 +1,12 @@
-#include "tests/simulation/model_server.h"
+#include "src/kube/model_server.h"
 
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
-namespace cd::simulation {
+namespace cd::kube {
 
 using api::ObjectKey;
-using kube::ApiRequest;
 using nlohmann::json;
 
 namespace {
@@ -98,17 +97,21 @@ const std::string& HistoryEvent::Text() const {
 
 Result<json> ModelServer::Handle(const ApiRequest& request) {
   Collection& collection = collections_[request.type.plural];
-  if (request.verb == kube::Verb::kList) return List(request, collection);
-  if (request.verb == kube::Verb::kCreate) return Create(request, collection);
+  if (request.verb == Verb::kList) return List(request, collection);
+  if (request.verb == Verb::kCreate) return Create(request, collection);
   const auto found = collection.objects.find(request.key);
-  if (found == collection.objects.end()) return NotFound(request);
+  if (found == collection.objects.end()) {
+    // An apply that names a UID makes nothing; others do, but not here.
+    const bool apply = request.verb == Verb::kPatch && request.patch_type == PatchType::kApply;
+    return apply ? OldVersion(request) : NotFound(request);
+  }
   const ObjectPtr present = found->second;
   switch (request.verb) {
-    case kube::Verb::kUpdate:
+    case Verb::kUpdate:
       return Replace(request, collection, *present);
-    case kube::Verb::kPatch:
+    case Verb::kPatch:
       return Patch(request, collection, *present);
-    case kube::Verb::kDelete:
+    case Verb::kDelete:
       return Delete(request, collection, present);
     default:
       return *present;
@@ -128,8 +131,7 @@ Result<json> ModelServer::Create(const ApiRequest& request, Collection& collecti
   }
   json& metadata = object["metadata"];
   if (request.type.namespaced) metadata["namespace"] = key.ns;
-  const std::string tail = std::to_string(++uids_);
-  metadata["uid"] = "00000000-0000-4000-8000-" + std::string(12 - tail.size(), '0') + tail;
+  metadata["uid"] = NewUid();
   metadata["generation"] = 1;
   metadata["creationTimestamp"] = FormatTime(clock_.WallNow());
   metadata.erase("deletionTimestamp");
@@ -154,16 +156,17 @@ Result<json> ModelServer::Replace(const ApiRequest& request, Collection& collect
 Result<json> ModelServer::Patch(const ApiRequest& request, Collection& collection, const json& present) {
   json wanted = present;
   const json body = json::parse(request.body);
-  if (request.patch_type == kube::PatchType::kJson) {
+  if (request.patch_type == PatchType::kJson) {
     try {
       wanted = present.patch(body);
     } catch (const json::exception& failed) {
       const bool tested = request.safe_to_repeat;
       return Fail(tested ? ErrorCode::kConflict : ErrorCode::kInvalidArgument, failed.what());
     }
-  } else if (request.patch_type == kube::PatchType::kApply) {
-    // Only what the node's plugin applies: labels, of one manager.
-    wanted["metadata"]["labels"] = body["metadata"].value("labels", json::object());
+  } else if (request.patch_type == PatchType::kApply) {
+    auto applied = Apply(request, present, body);
+    if (!applied) return applied;
+    wanted = *std::move(applied);
   } else {
     wanted.merge_patch(body);
   }
@@ -173,6 +176,34 @@ Result<json> ModelServer::Patch(const ApiRequest& request, Collection& collectio
     return Fail(ErrorCode::kInvalidArgument, request.key.name + " is invalid: metadata.uid: field is immutable");
   }
   return Change(request, collection, present, std::move(wanted));
+}
+
+// Server-side apply of labels; more of an object nobody here applies. A label is this manager's as long as it stands there as it
+// was applied. What was there before, alike, is somebody else's as well; what differs is a conflict, unless it is taken by force.
+Result<json> ModelServer::Apply(const ApiRequest& request, const json& present, const json& body) {
+  std::map<std::string, json>& ours = applied_[{Text(present, "uid"), request.query.at("fieldManager")}];
+  json object = present;
+  if (const std::string uid = Text(body, "uid"); !uid.empty()) object["metadata"]["uid"] = uid;
+  json& labels = object["metadata"]["labels"];
+  if (!labels.is_object()) labels = json::object();
+  std::erase_if(ours, [&](const auto& label) { return labels.value(label.first, json()) != label.second; });
+  const json wanted = body["metadata"].value("labels", json::object());
+  for (const auto& [name, value] : wanted.items()) {
+    const bool taken = !ours.contains(name) && labels.contains(name) && labels[name] != value;
+    if (taken && !request.query.contains("force")) return Fail(ErrorCode::kConflict, "label " + name + " is another manager's");
+  }
+  for (const auto& [name, value] : std::exchange(ours, {})) {
+    if (!wanted.contains(name)) {
+      labels.erase(name);
+    } else {
+      ours[name] = wanted[name];
+    }
+  }
+  for (const auto& [name, value] : wanted.items()) {
+    if (!labels.contains(name) || labels[name] != value) ours[name] = value;
+    labels[name] = value;
+  }
+  return object;
 }
 
 Result<json> ModelServer::Change(const ApiRequest& request, Collection& collection, const json& present, json wanted) {
@@ -339,10 +370,26 @@ json ModelServer::OlderList(const ApiRequest& request, std::size_t events_back) 
   return ListOf(Selection::Of(request.type, request.key.ns, request.query), objects, std::max<std::uint64_t>(version, 1));
 }
 
+void ModelServer::Put(const api::ResourceType& type, json object) {
+  Collection& collection = collections_[type.plural];
+  const ObjectKey key{type.namespaced ? Text(object, "namespace") : "", Text(object, "name")};
+  const ObjectPtr present = Find(type, key);
+  std::string uid = Text(object, "uid");
+  if (uid.empty()) uid = present == nullptr ? NewUid() : Text(*present, "uid");
+  if (present != nullptr && Text(*present, "uid") != uid) Erase(type, key);
+  object["metadata"]["uid"] = uid;
+  Store(type.plural, collection, key, std::move(object));
+}
+
+std::string ModelServer::NewUid() {
+  const std::string tail = std::to_string(++uids_);
+  return "00000000-0000-4000-8000-" + std::string(12 - tail.size(), '0') + tail;
+}
+
 void ModelServer::Erase(const api::ResourceType& type, const ObjectKey& key) {
   Collection& collection = collections_[type.plural];
   const auto it = collection.objects.find(key);
   if (it != collection.objects.end()) Remove(type.plural, collection, key, *it->second);
 }
 
-}  // namespace cd::simulation
+}  // namespace cd::kube
