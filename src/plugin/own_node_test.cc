@@ -27,12 +27,6 @@ class OwnNodeTest : public ::testing::Test {
   std::string Label(const char* name) { return Stored().labels.contains(name) ? Stored().labels.at(name) : ""; }
   int Reads() { return api.Count("get nodes"); }
   int Writes() { return api.Count("patch nodes"); }
-  void KeepCliqueForSomebodyElse() {
-    api.fault = [](const kube::ApiRequest& request) -> std::optional<Error> {
-      if (request.verb != kube::Verb::kPatch || request.body.find(api::kCliqueLabel) == std::string::npos) return std::nullopt;
-      return Error{ErrorCode::kConflict, "owned by gpu-feature-discovery", std::nullopt};
-    };
-  }
 
   ManualExecutor executor;
   FakeApi api{executor};
@@ -112,7 +106,6 @@ TEST_F(OwnNodeTest, labels_that_are_right_cost_no_write) {
 
 TEST_F(OwnNodeTest, clique_label_of_somebody_else_is_left_alone) {
   Put({{api::kCliqueLabel, "gfd-says-so"}});
-  KeepCliqueForSomebodyElse();
   Set(kDomain, true);
   EXPECT_EQ(Label(api::kCliqueLabel), "gfd-says-so");
   EXPECT_EQ(Label(api::kDaemonNodeLabel), "true");
@@ -134,9 +127,7 @@ TEST_F(OwnNodeTest, labels_that_somebody_removes_come_back_with_the_next_check) 
 
 TEST_F(OwnNodeTest, clique_label_is_set_when_its_owner_lets_it_go) {
   Put({{api::kCliqueLabel, "gfd-says-so"}});
-  KeepCliqueForSomebodyElse();
   Set(kDomain, true);
-  api.fault = nullptr;
   Put({{api::kDaemonNodeLabel, "true"}});
   Check();
   EXPECT_EQ(Label(api::kCliqueLabel), kDomain);

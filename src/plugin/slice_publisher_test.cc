@@ -141,7 +141,8 @@ TEST_F(SlicePublisherTest, slice_wiped_before_its_creation_is_answered_is_create
 
 TEST_F(SlicePublisherTest, slice_that_a_write_finds_gone_is_created_again) {
   Start();
-  api.objects.clear();  // and the watch does not tell
+  api.watches_deaf = true;
+  api.Remove(api::kResourceSlices, {"", SliceName(kNode)});
   publisher->SetOffer("other.1", true);
   executor.Advance(Duration(1'000));
   EXPECT_EQ(Slice()["spec"]["devices"][0]["attributes"]["cliqueID"]["string"], "other.1");

@@ -103,7 +103,7 @@ void ResourceSlice(std::string_view input) {
   executor.Advance(Duration(60'000));
   const json* ours = server.Find(api::kResourceSlices, {"", plugin::SliceName(plugin::kNode)});
   Require(ours != nullptr && (*ours)["spec"]["devices"].size() == 2, "the node's devices are published");
-  Require(server.objects.size() == 1, "nothing foreign stays in the node's pool");
+  Require(server.Size(api::kResourceSlices) == 1, "nothing foreign stays in the node's pool");
   Require(server.calls.size() <= 8, "putting it right takes few calls");
 }
 
