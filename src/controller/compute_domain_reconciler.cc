@@ -13,7 +13,7 @@ namespace {
 // Templates of other people are not watched; one that is in the way is read again now and then.
 constexpr Duration kForeignTemplateInterval{30'000};
 constexpr Duration kReadOwnersAgain{2'000};
-// Between two texts of one template's refusal.
+// Between two texts of one refusal.
 constexpr Duration kRefusalInterval{30'000};
 
 // nullptr: it is accepted, or nothing was said yet.
@@ -21,6 +21,11 @@ const api::Condition* RefusalIn(const api::ComputeDomainStatus& status) {
   const auto it = std::find_if(status.conditions.begin(), status.conditions.end(),
                                [](const api::Condition& c) { return c.type == "Accepted" && c.status == "False"; });
   return it == status.conditions.end() ? nullptr : &*it;
+}
+
+// By a quota or an admission policy. Nothing tells when the reason has gone.
+bool IsRefusal(const Error& error) {
+  return error.code == ErrorCode::kForbidden || error.code == ErrorCode::kInvalidArgument;
 }
 
 }  // namespace
@@ -34,7 +39,8 @@ ComputeDomainDecision ComputeDomainReconciler::Decide(ComputeDomainSnapshot& sna
     snapshot.claim_template.exists = true;
     snapshot.claim_template.owner = memory.foreign->owner;
   }
-  snapshot.claim_template.refusal = memory.template_refusal;
+  snapshot.claim_template.refusal = memory.template_refusal.words;
+  snapshot.finalizer_refusal = memory.finalizer_refusal.words;
   const ComputeDomainDecision decision = DecideComputeDomain(snapshot);
   if (!decision.differs) {
     memory.differs_since.reset();
@@ -98,7 +104,7 @@ Status ComputeDomainReconciler::Reconcile(const api::ObjectKey& key) {
     if (snapshot->cd->meta.deleting) return Finish(*snapshot, decision, memory);
     Status done;
     if (decision.add_finalizer) {
-      done = cluster_.AddFinalizer(*snapshot->cd);
+      done = AddFinalizer(*snapshot, memory);
     } else if (decision.create_template) {
       done = CreateTemplate(*snapshot, memory);
     } else if (decision.status) {
@@ -113,35 +119,58 @@ Status ComputeDomainReconciler::Reconcile(const api::ObjectKey& key) {
   return Fail(ErrorCode::kFailedPrecondition, "ComputeDomain changes faster than it can be served");
 }
 
-// Whoever waits for the template looks at the ComputeDomain, not at the controller's log. Nothing tells when the reason has gone,
-// hence the error, with which the queue tries again.
-Status ComputeDomainReconciler::TellTemplateRefusal(ComputeDomainSnapshot& snapshot, const Error& refusal, Memory& memory) {
-  // A policy's words may differ each time, and each write of the status brings the next attempt.
-  if (memory.template_refusal.empty() || clock_.Now() >= memory.next_refusal) {
-    memory.template_refusal = refusal.message;
-    memory.next_refusal = clock_.Now() + kRefusalInterval;
-  }
+bool ComputeDomainReconciler::IsNews(Refusal& refusal, const Error& error) const {
+  if (!refusal.words.empty() && clock_.Now() < refusal.next) return false;
+  refusal = {error.message, clock_.Now() + kRefusalInterval};
+  return true;
+}
+
+// Whoever waits for what is refused looks at the ComputeDomain, not at the controller's log.
+Status ComputeDomainReconciler::TellInStatus(ComputeDomainSnapshot& snapshot, Refusal& refusal, const Error& error,
+                                             Memory& memory) {
+  IsNews(refusal, error);
   const ComputeDomainDecision decision = Decide(snapshot, memory);
-  if (decision.status) {
-    if (auto ok = WriteStatus(snapshot, decision, memory); !ok) return ok;
+  return decision.status ? WriteStatus(snapshot, decision, memory) : Status{};
+}
+
+void ComputeDomainReconciler::TellInEvent(const api::ComputeDomain& cd, const std::string& reason, const std::string& what,
+                                          const Error& error, Memory& memory) {
+  if (!IsRefusal(error) || !IsNews(memory.other_refusal, error)) return;
+  events_.Record({.type = api::kComputeDomains,
+                  .object = cd.meta.Ref(),
+                  .severity = kube::EventType::kWarning,
+                  .reason = reason,
+                  .action = "Write",
+                  .note = what + ", it is tried again: " + error.message +
+                          "; let the admission policies allow it to the driver's controller"});
+}
+
+Status ComputeDomainReconciler::AddFinalizer(ComputeDomainSnapshot& snapshot, Memory& memory) {
+  const Status added = cluster_.AddFinalizer(*snapshot.cd);
+  if (added) {
+    memory.finalizer_refusal = {};
+    return {};
   }
-  return Fail(Annotate(refusal, "create ResourceClaimTemplate"));
+  if (IsRefusal(added.error())) {
+    if (auto ok = TellInStatus(snapshot, memory.finalizer_refusal, added.error(), memory); !ok) return ok;
+  }
+  return Fail(Annotate(added.error(), "add finalizer"));
 }
 
 Status ComputeDomainReconciler::CreateTemplate(ComputeDomainSnapshot& snapshot, Memory& memory) {
   const Status created = cluster_.CreateTemplate(*snapshot.cd);
   if (created) {
-    memory.template_refusal.clear();
+    memory.template_refusal = {};
     LogInfo("ResourceClaimTemplate created",
             {{"computeDomain", ToString(snapshot.cd->meta.Ref())}, {"template", snapshot.cd->claim_template_name}});
     return {};
   }
   const Error& error = created.error();
-  if (error.code == ErrorCode::kForbidden || error.code == ErrorCode::kInvalidArgument) {
-    return TellTemplateRefusal(snapshot, error, memory);
+  if (IsRefusal(error)) {
+    if (auto ok = TellInStatus(snapshot, memory.template_refusal, error, memory); !ok) return ok;
   }
   if (error.code != ErrorCode::kAlreadyExists) return Fail(Annotate(error, "create ResourceClaimTemplate"));
-  memory.template_refusal.clear();
+  memory.template_refusal = {};
   return ReadForeignTemplate(snapshot, memory);
 }
 
@@ -157,7 +186,7 @@ Status ComputeDomainReconciler::ReadForeignTemplate(const ComputeDomainSnapshot&
     world_.Put(std::make_shared<const ClaimTemplate>(ClaimTemplate{**found}), Source::kWrite);
     return {};
   }
-  memory.foreign = ForeignTemplate{key.name, OwnerOf(**found), clock_.Now() + kForeignTemplateInterval};
+  memory.foreign = ForeignTemplate{key.name, OwnerOf(**found, *snapshot.cd), clock_.Now() + kForeignTemplateInterval};
   queue_.AddAfter(ComputeDomainKey(snapshot.cd->meta.Key()), kForeignTemplateInterval);
   if (told && told->owner == memory.foreign->owner) return {};
   LogWarning("ResourceClaimTemplate of somebody else is left alone",
@@ -165,8 +194,9 @@ Status ComputeDomainReconciler::ReadForeignTemplate(const ComputeDomainSnapshot&
   return {};
 }
 
-std::string ComputeDomainReconciler::OwnerOf(const api::ObjectMeta& claim_template) const {
+std::string ComputeDomainReconciler::OwnerOf(const api::ObjectMeta& claim_template, const api::ComputeDomain& cd) const {
   for (const api::OwnerReference& owner : claim_template.owners) {
+    if (owner.uid == cd.meta.uid) return std::string("this ComputeDomain, but has lost its label ") + api::kComputeDomainLabel;
     return owner.kind + " " + claim_template.ns + "/" + owner.name;
   }
   const auto label = claim_template.labels.find(api::kComputeDomainLabel);
@@ -228,8 +258,11 @@ Status ComputeDomainReconciler::WriteStatus(const ComputeDomainSnapshot& snapsho
   if (partition != decision.status->partition) {
     if (auto ok = partition.empty() ? MayChoose(*snapshot.cd, decision.status->partition) : MayMove(*snapshot.cd); !ok) return ok;
   }
-  if (auto ok = cluster_.WriteStatus(*snapshot.cd, *decision.status); !ok)
+  if (auto ok = cluster_.WriteStatus(*snapshot.cd, *decision.status); !ok) {
+    TellInEvent(*snapshot.cd, "StatusRefused", "the status cannot be written, and what it says may be out of date", ok.error(),
+                memory);
     return Fail(Annotate(ok.error(), "write status of ComputeDomain"));
+  }
   TellRefusal(*snapshot.cd, *decision.status);
   if (decision.counts) memory.last_write = clock_.Now();
   memory.differs_since.reset();
@@ -248,6 +281,8 @@ Status ComputeDomainReconciler::Finish(const ComputeDomainSnapshot& snapshot, co
   if (decision.delete_template && !memory.template_deleted) {
     const api::ObjectKey key{meta.ns, snapshot.cd->claim_template_name};
     if (auto ok = cluster_.DeleteTemplate(key, snapshot.claim_template.uid); !ok) {
+      TellInEvent(*snapshot.cd, "DeletionRefused", "ResourceClaimTemplate " + key.name + " cannot be deleted", ok.error(),
+                  memory);
       return Fail(Annotate(ok.error(), "delete ResourceClaimTemplate"));
     }
     memory.template_deleted = true;
@@ -255,7 +290,11 @@ Status ComputeDomainReconciler::Finish(const ComputeDomainSnapshot& snapshot, co
   for (const std::string& name : decision.drain) {
     if (auto ok = domains_.Reconcile(name); !ok) return ok;
   }
-  if (auto ok = cluster_.RemoveFinalizer(meta, api::kComputeDomains); !ok) return Fail(Annotate(ok.error(), "remove finalizer"));
+  if (auto ok = cluster_.RemoveFinalizer(meta, api::kComputeDomains); !ok) {
+    TellInEvent(*snapshot.cd, "DeletionRefused", std::string("the finalizer ") + api::kFinalizer + " cannot be removed",
+                ok.error(), memory);
+    return Fail(Annotate(ok.error(), "remove finalizer"));
+  }
   memory.finalizer_removed = true;
   LogInfo("ComputeDomain is released", {{"computeDomain", ToString(meta.Ref())}, {"uid", meta.uid}});
   return {};

@@ -33,6 +33,11 @@ class ComputeDomainReconciler {
     std::string owner;
     SteadyTime next_read;
   };
+  // What the API server said when it refused a write. A policy's words may differ each time, and are news only now and then.
+  struct Refusal {
+    std::string words;
+    SteadyTime next{};
+  };
   // What is known of one ComputeDomain beside the API. Lost at a restart, which costs a write at most.
   struct Memory {
     std::string uid;
@@ -41,9 +46,10 @@ class ComputeDomainReconciler {
     std::optional<SteadyTime> last_write;
     std::optional<SteadyTime> differs_since;
     std::optional<ForeignTemplate> foreign;
-    std::string template_refusal;  // see TemplateView
-    SteadyTime next_refusal{};
-    std::string gate_state;  // see GateState
+    Refusal template_refusal;   // see TemplateView
+    Refusal finalizer_refusal;  // see ComputeDomainSnapshot
+    Refusal other_refusal;      // of a write about which the status can say nothing
+    std::string gate_state;     // see GateState
     SteadyTime gate_since{};
   };
 
@@ -52,12 +58,16 @@ class ComputeDomainReconciler {
   void LookAtGate(ComputeDomainSnapshot& snapshot, Memory& memory);
   ComputeDomainDecision Decide(ComputeDomainSnapshot& snapshot, Memory& memory) const;
   Status CreateTemplate(ComputeDomainSnapshot& snapshot, Memory& memory);
-  Status TellTemplateRefusal(ComputeDomainSnapshot& snapshot, const Error& refusal, Memory& memory);
+  Status AddFinalizer(ComputeDomainSnapshot& snapshot, Memory& memory);
+  bool IsNews(Refusal& refusal, const Error& error) const;
+  Status TellInStatus(ComputeDomainSnapshot& snapshot, Refusal& refusal, const Error& error, Memory& memory);
+  void TellInEvent(const api::ComputeDomain& cd, const std::string& reason, const std::string& what, const Error& error,
+                   Memory& memory);
   Status ReadForeignTemplate(const ComputeDomainSnapshot& snapshot, Memory& memory);
   void TellRefusal(const api::ComputeDomain& before, const api::ComputeDomainStatus& written);
   Status WriteStatus(const ComputeDomainSnapshot& snapshot, const ComputeDomainDecision& decision, Memory& memory);
   Status Finish(const ComputeDomainSnapshot& snapshot, const ComputeDomainDecision& decision, Memory& memory);
-  std::string OwnerOf(const api::ObjectMeta& claim_template) const;
+  std::string OwnerOf(const api::ObjectMeta& claim_template, const api::ComputeDomain& cd) const;
 
   World& world_;
   Cluster& cluster_;

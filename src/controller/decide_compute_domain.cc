@@ -46,6 +46,11 @@ void DecideTheGate(const ComputeDomainSnapshot& in, domain::StatusInput& input, 
 void DecideStatus(const ComputeDomainSnapshot& in, ComputeDomainDecision& out) {
   domain::StatusInput input = StatusInputOf(in);
   const TemplateView& t = in.claim_template;
+  if (!in.cd->meta.HasFinalizer(api::kFinalizer) && !in.finalizer_refusal.empty()) {
+    input.finalizer_refused = std::string("the finalizer ") + api::kFinalizer +
+                              " cannot be set on this ComputeDomain, it is tried again: " + in.finalizer_refusal +
+                              "; let the admission policies allow it to the driver's controller";
+  }
   if (t.exists && !t.ours) {
     input.template_conflict = "spec.channel.resourceClaimTemplate.name: ResourceClaimTemplate " + in.cd->claim_template_name +
                               " exists already and belongs to " + t.owner +

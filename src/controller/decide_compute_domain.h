@@ -31,6 +31,8 @@ struct ComputeDomainSnapshot {
   domain::Nodes reports;
   std::map<std::string, domain::DomainPtr> domains;
   GateSnapshot gate;  // spec.gating only
+  // The API server's words when it last refused our finalizer: an admission policy. Empty: it has not.
+  std::string finalizer_refusal = {};
   std::string now;
   // Time since the last status write of this process that counts; nullopt: none yet.
   std::optional<Duration> since_write;

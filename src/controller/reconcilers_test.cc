@@ -1,7 +1,9 @@
 // What a reconciler asks to be called for again. The decisions themselves have tests of their own.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +17,10 @@ namespace {
 
 using domain::testing::kClique;
 using nlohmann::json;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
 
 constexpr Duration kGoneAfter = std::chrono::minutes(15);
 constexpr char kNamespace[] = "team";
@@ -34,8 +40,31 @@ class InstantApi final : public kube::ApiClient {
     }));
   }
 
+  int Writes(const api::ResourceType& type, const std::string& subresource) const {
+    return static_cast<int>(std::count_if(requests_.begin(), requests_.end(), [&](const kube::ApiRequest& request) {
+      return request.verb == kube::Verb::kPatch && request.type.plural == type.plural && request.subresource == subresource;
+    }));
+  }
+  json Find(const api::ResourceType& type, const api::ObjectKey& key) const {
+    const auto found = objects_.find({type.plural, key});
+    return found == objects_.end() ? json() : found->second;
+  }
+  // "Reason: note" of the events that were sent.
+  std::vector<std::string> Events() const {
+    std::vector<std::string> told;
+    for (const kube::ApiRequest& request : requests_) {
+      if (request.type.plural != api::kEvents.plural) continue;
+      const json event = json::parse(request.body);
+      told.push_back(event.value("reason", "") + ": " + event.value("note", ""));
+    }
+    return told;
+  }
+  // An admission policy: its answer to a request, if it is not what it allows.
+  std::function<std::optional<Error>(const kube::ApiRequest&)> policy;
+
   void Call(kube::ApiRequest request, Callback done) override {
     requests_.push_back(request);
+    if (auto refused = policy ? policy(request) : std::nullopt) return done(Fail(*std::move(refused)));
     done(Answer(request));
   }
   std::unique_ptr<kube::WatchStream> Watch(kube::WatchRequest, EventHandler, EndHandler) override { return nullptr; }
@@ -53,11 +82,17 @@ class InstantApi final : public kube::ApiClient {
     const std::string name = request.key.name.empty() ? body["metadata"].value("name", "") : request.key.name;
     const auto found = objects_.find({request.type.plural, {request.key.ns, name}});
     if (request.verb == kube::Verb::kCreate && found != objects_.end()) return Fail(ErrorCode::kAlreadyExists, "already exists");
+    if (request.verb == kube::Verb::kCreate) {
+      Put(request.type, body);
+      return Find(request.type, {request.key.ns, name});
+    }
     if (found == objects_.end()) return Fail(ErrorCode::kNotFound, "not found");
     if (request.verb == kube::Verb::kGet) return found->second;
     json written = found->second;
     if (request.verb == kube::Verb::kUpdate) {
       written = body;
+    } else if (request.patch_type == kube::PatchType::kJson) {
+      written = written.patch(body);
     } else {
       written.merge_patch(body);
     }
@@ -271,6 +306,87 @@ TEST_F(LateNews, of_what_is_left_of_a_pod_without_claim_keep_nobody_waiting) {
   api_.Put(api::kResourceClaims, gone);
   ASSERT_TRUE(Reconcile());
   EXPECT_EQ(Partition(), kOther);
+}
+
+TEST_F(ForeignTemplate, that_is_our_own_without_label_is_told_apart) {
+  const json owner = {{"apiVersion", "v1"}, {"kind", "ComputeDomain"}, {"name", "red"}, {"uid", domain::testing::kRed}};
+  api_.Put(api::kResourceClaimTemplates,
+           {{"metadata",
+             {{"namespace", kNamespace}, {"name", "red-channel"}, {"uid", "ours"}, {"ownerReferences", json::array({owner})}}}});
+  clock_.Advance(std::chrono::seconds(30));
+  Work();
+  const json red = api_.Find(api::kComputeDomains, {kNamespace, "red"});
+  EXPECT_THAT(red["status"]["conditions"][0].value("message", ""), HasSubstr("this ComputeDomain, but has lost its label"));
+}
+
+// The ComputeDomain team/red in a namespace whose admission policy does not let the controller write all it has to.
+class RefusedWrites : public ReconcilersTest {
+ protected:
+  void Make(bool finalizer, bool deleting) {
+    api::ComputeDomain red = domain::testing::Red();
+    if (!finalizer) red.meta.finalizers.clear();
+    red.meta.deleting = deleting;
+    json metadata = {{"namespace", kNamespace}, {"name", "red"}, {"uid", red.meta.uid}, {"generation", 1}};
+    if (finalizer) metadata["finalizers"] = red.meta.finalizers;
+    if (deleting) metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z";
+    api_.Put(api::kComputeDomains,
+             {{"metadata", metadata}, {"spec", {{"channel", {{"resourceClaimTemplate", {{"name", "red-channel"}}}}}}}});
+    red.meta.resource_version = Red()["metadata"]["resourceVersion"];
+    world_.Put(std::make_shared<const api::ComputeDomain>(red), Source::kWatch);
+  }
+  // From now on; a policy that tells the time says something else each time.
+  void Refuse(const std::string& subresource) {
+    api_.policy = [this, subresource](const kube::ApiRequest& request) -> std::optional<Error> {
+      const bool write = request.verb == kube::Verb::kPatch && request.type.plural == api::kComputeDomains.plural;
+      if (!write || request.subresource != subresource) return std::nullopt;
+      return Error{ErrorCode::kInvalidArgument, "policy house-rules says no at " + std::to_string(++times_)};
+    };
+  }
+  Status Reconcile() { return compute_domains_.Reconcile({kNamespace, "red"}); }
+  json Red() const { return api_.Find(api::kComputeDomains, {kNamespace, "red"}); }
+  std::string Accepted() const {
+    for (const json& condition : Red()["status"].value("conditions", json::array())) {
+      if (condition["type"] == "Accepted") return condition.value("reason", "") + ": " + condition.value("message", "");
+    }
+    return "";
+  }
+
+  int times_ = 0;
+};
+
+TEST_F(RefusedWrites, finalizer_is_told_in_condition_and_event_and_tried_again) {
+  Make(false, false);
+  Refuse("");
+  EXPECT_FALSE(Reconcile()) << "the queue must try again";
+  EXPECT_FALSE(Reconcile());
+  EXPECT_EQ(times_, 2);
+  EXPECT_THAT(Accepted(), AllOf(StartsWith("FinalizerRefused: "), HasSubstr("house-rules"), HasSubstr(api::kFinalizer)));
+  EXPECT_THAT(events_api_.Events(), ElementsAre(Accepted())) << "once, whatever the policy says the second time";
+  EXPECT_EQ(api_.Writes(api::kComputeDomains, "status"), 1);
+
+  api_.policy = nullptr;
+  EXPECT_TRUE(Reconcile());
+  EXPECT_THAT(Accepted(), StartsWith("Accepted: "));
+}
+
+TEST_F(RefusedWrites, status_is_told_in_an_event) {
+  Make(true, false);
+  Refuse("status");
+  EXPECT_FALSE(Reconcile()) << "the queue must try again";
+  EXPECT_FALSE(Reconcile());
+  EXPECT_THAT(events_api_.Events(), ElementsAre(AllOf(StartsWith("StatusRefused: "), HasSubstr("house-rules"))));
+  clock_.Advance(std::chrono::seconds(30));
+  EXPECT_FALSE(Reconcile());
+  EXPECT_EQ(events_api_.Events().size(), 2U) << "it may have changed its mind since";
+}
+
+TEST_F(RefusedWrites, what_keeps_a_deleted_one_is_told_in_an_event) {
+  Make(true, true);
+  Refuse("");
+  EXPECT_FALSE(Reconcile()) << "the queue must try again";
+  EXPECT_FALSE(Reconcile());
+  EXPECT_THAT(events_api_.Events(),
+              ElementsAre(AllOf(StartsWith("DeletionRefused: "), HasSubstr("house-rules"), HasSubstr(api::kFinalizer))));
 }
 
 }  // namespace

@@ -121,6 +121,7 @@ std::string PartitionOf(const StatusInput& input, const std::vector<Member>& mem
 
 Condition Accepted(const StatusInput& input) {
   if (input.not_accepted) return {"Accepted", "False", "NotServed", *input.not_accepted, 0, ""};
+  if (input.finalizer_refused) return {"Accepted", "False", "FinalizerRefused", *input.finalizer_refused, 0, ""};
   if (input.template_conflict) return {"Accepted", "False", "TemplateNameTaken", *input.template_conflict, 0, ""};
   if (input.template_refused) return {"Accepted", "False", "TemplateRefused", *input.template_refused, 0, ""};
   return {"Accepted", "True", "Accepted", "pods join by the ResourceClaimTemplate " + input.cd.claim_template_name, 0, ""};

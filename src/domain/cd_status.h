@@ -23,8 +23,9 @@ struct StatusInput {
   Nodes reports;                                 // their IMEXNodes, as far as they exist
   std::map<std::string, DomainPtr> domains;      // by name: those that lease to it and those its nodes are in
   std::string now;                               // RFC 3339, for lastTransitionTime
-  std::optional<std::string> template_refused = std::nullopt;  // why the API server does not let the template be made
-  std::optional<api::Condition> formed = std::nullopt;         // gating: what the gate says, see DecideGate
+  std::optional<std::string> template_refused = std::nullopt;   // why the API server does not let the template be made
+  std::optional<std::string> finalizer_refused = std::nullopt;  // why it does not let the ComputeDomain have our finalizer
+  std::optional<api::Condition> formed = std::nullopt;          // gating: what the gate says, see DecideGate
 };
 
 // How far the nodes of a ComputeDomain are.

@@ -29,6 +29,7 @@ def rows(section: str) -> list[list[str]]:
 
 REFUSALS = rows("Refusals")
 ACCEPTED = rows("Reasons of the condition Accepted")
+EVENTS = rows("Events alone")
 FORMED = rows("Reasons of the condition Formed while pods are held by gating")
 WAITING = rows("Waiting")
 
@@ -44,13 +45,18 @@ def test_every_reason_not_to_accept_is_in_the_table() -> None:
     assert made == {row[0].strip("`") for row in ACCEPTED}
 
 
+def test_every_reason_of_events_alone_is_in_the_table() -> None:
+    made = set(re.findall(r'TellInEvent\([^;]*?"([A-Z]\w+)"', SOURCES[ROOT / "src/controller/compute_domain_reconciler.cc"]))
+    assert made == {row[0].strip("`") for row in EVENTS}
+
+
 def test_every_reason_of_held_pods_is_in_the_table() -> None:
     gating = (ROOT / "src/domain/gating.cc").read_text() + (ROOT / "src/domain/gating.h").read_text()
     made = set(re.findall(r'(?:return|Formed\(\w+,)\s*\{?\s*"([A-Z]\w+)"', gating)) | set(re.findall(r'kGateTimedOut\[\] = "(\w+)"', gating))
     assert made - {"Formed", "NoNodes"} == {row[0].strip("`") for row in FORMED}
 
 
-@pytest.mark.parametrize("row", REFUSALS + FORMED, ids=lambda row: row[0].strip("`"))
+@pytest.mark.parametrize("row", REFUSALS + EVENTS + FORMED, ids=lambda row: row[0].strip("`"))
 def test_reason_and_text_are_what_the_code_can_say(row: list[str]) -> None:
     assert f'"{row[0].strip("`")}"' in CODE
     assert row[1] in CODE, f"no source says: {row[1]}"
