@@ -181,11 +181,10 @@ class DomainStep {
     }
   }
 
-  // It may come back before the number it had here is free.
-  bool MovedAway(const ChannelLease& lease) const {
-    const auto view = in_.known.cached.find(lease.compute_domain.uid);
-    return lease.state == LeaseState::kDraining && view != in_.known.cached.end() &&
-           view->second.partition_policy == api::PartitionPolicy::kSingle;
+  // With partitionPolicy Single an owner that lives may be drained, and come back before the number it had here is free. With
+  // another policy somebody has drained it by hand.
+  bool MayComeBack(const ChannelLease& lease) const {
+    return lease.state == LeaseState::kDraining && SeemsLive(lease.compute_domain);
   }
 
   // before_: a lease drained in this step is newer than the look, and so is a member's leaving; both free nothing until they are
@@ -211,7 +210,7 @@ class DomainStep {
       if (node == nullptr) continue;
       // A ComputeDomain that has or had a lease here was in order; its pods are served or run out.
       const ChannelLease* lease = api::FindLease(*draft_.domain, demand.config.domain_id);
-      if (lease != nullptr && !MovedAway(*lease)) continue;
+      if (lease != nullptr && !MayComeBack(*lease)) continue;
       std::optional<api::Refusal> refusal = Serve(demand, *node);
       if (refusal && ReadsThis(*node)) refusals_.push_back(std::move(*refusal));
     }
@@ -286,6 +285,12 @@ class DomainStep {
     }
     if (domain::Revive(*draft_.domain, owner.uid)) {
       out_.reasons.push_back("ComputeDomain " + ToString(owner) + " is back: its channel is drained no more");
+      return std::nullopt;
+    }
+    if (const auto held = domain::HeldWithoutLease(draft_, owner.uid)) {
+      domain::Grant(*draft_.domain, owner, *held);
+      out_.reasons.push_back("ComputeDomain " + ToString(owner) + " gets channel " + std::to_string(*held) +
+                             " again: nodes hold it, though its lease is lost");
       return std::nullopt;
     }
     const auto channel = domain::NextFreeChannel(*draft_.domain, domain::ListedChannels(draft_));

@@ -269,6 +269,36 @@ TEST(DecideDomainTest, exhausted_channels_are_refused_in_words) {
   EXPECT_EQ(decision.write->refusals.at(0).reason, "NoFreeChannel");
 }
 
+TEST(DecideDomainTest, draining_lease_of_an_owner_that_lives_is_active_again) {
+  DomainWorld world;
+  world.domain.channels = {Lease(5, kRed, LeaseState::kDraining)};
+  world.nodes[0] = Holding(world.nodes[0], 5, kRed);
+  world.Demand("a", kRed);
+  EXPECT_EQ(world.Decide().verify.size(), 1U);
+  EXPECT_FALSE(world.Decide().write);
+  world.known.verified[kRed] = Liveness::kLive;
+  const auto decision = world.Decide();
+  ASSERT_TRUE(decision.write);
+  EXPECT_EQ(decision.write->channels, (std::vector<api::ChannelLease>{Lease(5, kRed)}));
+}
+
+TEST(DecideDomainTest, lost_lease_is_granted_anew_with_the_number_that_pods_hold) {
+  DomainWorld world;
+  world.domain.channels.clear();
+  world.domain.next_channel = 9;
+  world.nodes[0] = Holding(world.nodes[0], 5, kRed);
+  world.Demand("a", kRed);
+  world.known.verified[kRed] = Liveness::kLive;
+  auto decision = world.Decide();
+  ASSERT_TRUE(decision.write);
+  EXPECT_EQ(decision.write->channels, (std::vector<api::ChannelLease>{Lease(5, kRed)}));
+  // Of a number that two claim nothing is known.
+  world.nodes[1] = Holding(world.nodes[1], 5, kBlue);
+  decision = world.Decide();
+  ASSERT_TRUE(decision.write);
+  EXPECT_EQ(decision.write->channels, (std::vector<api::ChannelLease>{Lease(9, kRed)}));
+}
+
 TEST(DecideDomainTest, running_pods_of_a_deleted_domain_are_not_refused) {
   DomainWorld world;
   world.known.cached.clear();

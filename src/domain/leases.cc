@@ -54,6 +54,22 @@ std::optional<int> NextFreeChannel(const ImexDomain& domain, const std::set<int>
   return std::nullopt;
 }
 
+std::optional<int> HeldWithoutLease(const Clique& clique, const std::string& compute_domain_uid) {
+  std::set<int> own;
+  std::set<int> others;
+  for (const NodePtr& node : clique.nodes) {
+    for (const NodeChannel& entry : node->status.channels) {
+      if (!HeldHere(clique, *node, entry)) continue;
+      (entry.compute_domain_uid == compute_domain_uid ? own : others).insert(entry.channel);
+    }
+  }
+  for (const int channel : own) {
+    if (channel >= kFirstChannel && channel <= kLastChannel && !HasLease(*clique.domain, channel) && !others.contains(channel))
+      return channel;
+  }
+  return std::nullopt;
+}
+
 void Grant(ImexDomain& domain, const api::ObjectRef& owner, int channel) {
   domain.channels.push_back({channel, owner, LeaseState::kActive, true});
   domain.next_channel = After(channel);

@@ -17,6 +17,9 @@ inline constexpr int kLastChannel = 2047;  // the kernel driver makes 2048
 // Next-fit from domain.next_channel, around the end; never a number with a lease of any state or one of `listed`.
 std::optional<int> NextFreeChannel(const api::ImexDomain& domain, const std::set<int>& listed);
 
+// A number without lease that nodes report for that ComputeDomain, and for no other: its lease was lost, by an edit say. With
+// another number its later pods would be parted from those that run.
+std::optional<int> HeldWithoutLease(const Clique& clique, const std::string& compute_domain_uid);
 // Adds an Active lease and moves next_channel on. The caller has made sure that `owner` has no lease here.
 void Grant(api::ImexDomain& domain, const api::ObjectRef& owner, int channel);
 // Active → Draining; true when it changed something.

@@ -113,8 +113,10 @@ Judgement Judge(const NodeView& view, const ChannelRequest& request) {
   if (lease->state != api::LeaseState::kActive) {
     if (const auto refusal = RefusalOf(view, uid))
       return Deny(ErrorCode::kFailedPrecondition, refusal->reason + ": " + refusal->message);
-    return Deny(ErrorCode::kFailedPrecondition, "ComputeDomain " + ToString(lease->compute_domain) +
-                                                    " is being deleted, or has moved to another NVLink partition");
+    return Deny(ErrorCode::kFailedPrecondition,
+                "ComputeDomain " + ToString(lease->compute_domain) +
+                    " is being deleted, or has moved to another NVLink partition; delete its pods and "
+                    "claims if it is, else see its status.partition");
   }
   if (!lease->Releases(request.claim.uid)) return Held(view, uid, lease->compute_domain);
   if (auto moved = Moved(view, uid)) return *std::move(moved);

@@ -201,6 +201,23 @@ def test_what_daemons_were_started_with_never_changes(api: ApiServer, field: str
     assert answer.status == 422 and f"{field}" in answer.message and "fixed for the life of an IMEXDomain" in answer.message
 
 
+def test_a_member_keeps_its_index_and_makes_room_only_by_leaving(api: ApiServer) -> None:
+    two = [{"index": 0, "node": "a"}, {"index": 1, "node": "b"}]
+    old = created(api, IMEX_DOMAINS, imex_domain(members=two))
+    for moved in ([{"index": 2, "node": "a"}, two[1]], [{"index": 1, "node": "a"}, {"index": 0, "node": "b"}]):
+        answer = changed(api, IMEX_DOMAINS, old, members=moved)
+        assert answer.status == 422 and "the index of a member is fixed" in answer.message, answer.message
+    assert changed(api, IMEX_DOMAINS, old, members=[{"index": 0, "node": "c"}, two[1]]).ok
+
+
+def test_a_channel_passes_to_another_owner_only_from_draining(api: ApiServer) -> None:
+    old = created(api, IMEX_DOMAINS, imex_domain(channels=[lease(1), lease(2, state="Draining")]))
+    other = {**OWNER, "uid": "other"}
+    answer = changed(api, IMEX_DOMAINS, old, channels=[lease(1, computeDomain=other), lease(2, state="Draining")])
+    assert answer.status == 422 and "only from Draining" in answer.message, answer.message
+    assert changed(api, IMEX_DOMAINS, old, channels=[lease(1), lease(2, computeDomain=other)]).ok
+
+
 def test_the_largest_imex_domain_fits(api: ApiServer) -> None:
     """The list maxima are reachable: a full object is below the API server's limit of a request."""
     name = "x" * 253
