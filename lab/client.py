@@ -44,6 +44,9 @@ CLAIM_TEMPLATE = Kind("resource.k8s.io/v1", "ResourceClaimTemplate", "resourcecl
 SLICE = Kind("resource.k8s.io/v1", "ResourceSlice", "resourceslices", namespaced=False)
 DEVICE_CLASS = Kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses", namespaced=False)
 NAMESPACE = Kind("v1", "Namespace", "namespaces", namespaced=False)
+POLICY = Kind("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", namespaced=False)
+POLICY_BINDING = Kind(
+    "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", namespaced=False)
 NODE = Kind("v1", "Node", "nodes", namespaced=False)
 QUOTA = Kind("v1", "ResourceQuota", "resourcequotas")
 SERVICE_ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from demo import workload
 from lab.client import (
-    CLAIM, CLAIM_TEMPLATE, COMPUTE_DOMAIN, EVENT, NAMESPACE, POD, QUOTA, Cluster, Object, compute_domain_manifest, condition, pod_manifest,
-    wait_until,
+    CLAIM, CLAIM_TEMPLATE, COMPUTE_DOMAIN, EVENT, NAMESPACE, POD, POLICY, POLICY_BINDING, QUOTA, Cluster, Object, compute_domain_manifest,
+    condition, pod_manifest, wait_until,
 )
 
 from .conftest import leases, reported_channels
@@ -98,6 +101,54 @@ def test_quota_that_forbids_the_template_is_told_and_its_end_is_noticed(cluster:
     cluster.delete(QUOTA, "no-templates", namespace)
     wait_until(lambda: cluster.find(CLAIM_TEMPLATE, "red-channel", namespace), "the template, once it is allowed", 60)
     wait_until(lambda: accepted()["status"] == "True", "the ComputeDomain accepted", 20)
+
+
+@contextmanager
+def admission_policy(cluster: Cluster, namespace: str, resource: str, expression: str) -> Iterator[str]:
+    """The name of a policy that holds updates in the namespace to an expression; it comes into force a moment later."""
+    name = f"{namespace}-house-rules"
+    rule = {"apiGroups": ["resource.nvidia.com"], "apiVersions": ["*"], "resources": [resource], "operations": ["UPDATE"]}
+    cluster.create(POLICY, {"metadata": {"name": name}, "spec": {
+        "matchConstraints": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}, "resourceRules": [rule]},
+        "validations": [{"expression": expression}]}})
+    cluster.create(POLICY_BINDING, {"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}})
+    try:
+        yield name
+    finally:
+        cluster.delete(POLICY_BINDING, name)
+        cluster.delete(POLICY, name)
+
+
+REFUSED_WRITES = {
+    "FinalizerRefused": ("computedomains", "size(object.metadata.?finalizers.orValue([])) == 0"),
+    "StatusRefused": ("computedomains/status", "false"),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED_WRITES)
+def test_admission_policy_that_forbids_a_write_is_told_and_its_end_is_noticed(cluster: Cluster, namespace: str, reason: str) -> None:
+    names = (f"red-{number}" for number in itertools.count(1))
+
+    def refused() -> str:
+        """Of those created before the policy was in force nothing is told."""
+        red = next(names)
+        cluster.create(COMPUTE_DOMAIN, compute_domain_manifest(red), namespace)
+        wait_until(lambda: condition(cluster.get(COMPUTE_DOMAIN, red, namespace), "Accepted") or events_of(cluster, red, namespace),
+                   f"something said of {red}", 20)
+        return red if events_of(cluster, red, namespace) else ""
+
+    def accepted() -> Object:
+        return condition(cluster.get(COMPUTE_DOMAIN, red, namespace), "Accepted")
+
+    with admission_policy(cluster, namespace, *REFUSED_WRITES[reason]) as policy:
+        red = wait_until(refused, "a ComputeDomain refused", 60)
+        assert policy in events_of(cluster, red, namespace)
+        assert {e["reason"] for e in cluster.list(EVENT, namespace, fieldSelector=f"involvedObject.name={red}")} == {reason}
+        if reason == "FinalizerRefused":
+            assert accepted()["reason"] == reason and policy in accepted()["message"]
+            assert not cluster.find(CLAIM_TEMPLATE, f"{red}-channel", namespace)
+    wait_until(lambda: accepted().get("status") == "True", f"{red} accepted", 30)
+    wait_until(lambda: cluster.find(CLAIM_TEMPLATE, f"{red}-channel", namespace), "its template", 20)
 
 
 def refuse(cluster: Cluster, node: str, namespace: str, name: str, parameters: Object, words: list[str]) -> None:
