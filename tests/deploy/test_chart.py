@@ -17,6 +17,8 @@ VARIANTS = {
     "moved-kernel-files": (
         'procDevicesFile="/run/k/proc/devices"', 'bootIDFile="/run/k/boot_id"', 'capabilitiesDir="/run/k/capabilities"',
         'kubeletPlugin.nodeSelector={"nvidia.com/gpu.present":null}', 'imagePullSecrets=[{"name":"s"}]', 'kubeletPlugin.seLinuxType="spc_t"'),
+    "openshift": ("openshift.enabled=true", 'kubeletPlugin.seLinuxType="spc_t"', 'imexDaemon.seLinuxType="spc_t"',
+                  'driverManagerLabel="nvidia.com/dra-kubelet-plugin"', 'kubeletPlugin.nodeSelector={"nvidia.com/dra-kubelet-plugin":"true"}'),
 }
 
 
@@ -135,7 +137,9 @@ def test_the_daemon_has_no_access_to_the_api(objects: list[Object]) -> None:
     spec = workloads(objects)["compute-domain-daemon"]
     assert spec["automountServiceAccountToken"] is False
     bindings = of_kind(objects, "RoleBinding", "ClusterRoleBinding").values()
-    assert spec["serviceAccountName"] not in {s["name"] for b in bindings for s in b["subjects"]}
+    roles = {b["roleRef"]["name"] for b in bindings if spec["serviceAccountName"] in {s["name"] for s in b["subjects"]}}
+    rules = [rule for name in roles for rule in of_kind(objects, "Role", "ClusterRole")[name]["rules"]]
+    assert all(rule["verbs"] == ["use"] for rule in rules), "OpenShift's constraints are used at admission, and give no access"
 
 
 def test_the_daemon_gets_its_device_with_admin_access(objects: list[Object]) -> None:
@@ -149,7 +153,7 @@ def test_the_daemon_gets_its_device_with_admin_access(objects: list[Object]) -> 
 
 def test_the_daemon_runs_where_the_plugin_says(objects: list[Object]) -> None:
     spec = workloads(objects)["compute-domain-daemon"]
-    assert spec["nodeSelector"] == {"resource.nvidia.com/imex-daemon": "true"}
+    assert spec["nodeSelector"]["resource.nvidia.com/imex-daemon"] == "true"
     assert {"name": "ndots", "value": "1"} in spec["dnsConfig"]["options"]
 
 
@@ -184,6 +188,16 @@ def test_no_container_asks_the_runtime_for_gpus(helm: Helm) -> None:
     for name in workloads(helm.objects()):
         environment = {e["name"] for e in container(helm.objects(), name).get("env", [])}
         assert not [e for e in environment if e.startswith("NVIDIA_")], name
+
+
+def test_driver_manager_takes_plugin_and_daemon_off_a_node(helm: Helm) -> None:
+    """Its label is "true" while the driver may be used. Both hold the driver open; the controller does not."""
+    label = "nvidia.com/dra-kubelet-plugin"
+    without = {name: spec["nodeSelector"] for name, spec in workloads(helm.objects()).items()}
+    assert not [name for name, selector in without.items() if label in selector]
+    for name, spec in workloads(helm.objects(f'driverManagerLabel="{label}"')).items():
+        more = {} if name == "compute-domain-controller" else {label: "true"}
+        assert spec["nodeSelector"] == without[name] | more, name
 
 
 def test_pull_secrets_reach_every_workload(helm: Helm) -> None:
@@ -237,6 +251,8 @@ def test_crds_are_installed_but_never_deleted_by_helm(helm: Helm, objects: list[
     ('cdiDir="/var/run/cdi: x"', "/cdiDir"),
     ('image.pullPolicy="Sometimes"', "/image/pullPolicy"),
     ('image.digest="latest"', "/image/digest"),
+    ('driverManagerLabel="no label"', "/driverManagerLabel"),
+    ('openshift.enabled="yes"', "/openshift/enabled"),
     ('imexDaemon.resources={"cpu":"1","memory":null}', "/imexDaemon/resources"),
     ('imexDaemon.resources.requests={"cpu":"1"}', "/imexDaemon/resources"),
 ])
