@@ -28,6 +28,7 @@ NodeDaemon ReadDaemon(JsonReader r) {
   daemon.index = r.Int("index", -1);
   daemon.state = r.Enum("state", kDaemonStates, DaemonState::kAbsent);
   daemon.connected = r.Ints("connected");
+  daemon.message = r.String("message");
   return daemon;
 }
 
@@ -131,6 +132,7 @@ json EncodeImexNodeStatus(const ImexNodeStatus& status) {
       {"channels", std::move(channels)},
   };
   if (!status.daemon.domain.empty()) out["daemon"]["domain"] = status.daemon.domain;
+  if (!status.daemon.message.empty()) out["daemon"]["message"] = status.daemon.message;
   for (const LostPrepare& lost : status.lost_prepares) {
     out["lostPrepares"].push_back({{"claimUID", lost.claim_uid}, {"time", lost.time}});
   }

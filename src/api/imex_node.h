@@ -38,6 +38,7 @@ struct NodeDaemon {
   DaemonState state = DaemonState::kAbsent;
   std::vector<int> connected;  // indexes this node sees CONNECTED, sorted, self excluded
   std::string domain = {};     // name of the IMEXDomain, which a lost and rebuilt one has again; empty: only the UID is known
+  std::string message = {};    // why it is not READY, for people; empty: it is, or has not failed
   bool operator==(const NodeDaemon&) const = default;
 };
 
@@ -102,7 +103,8 @@ bool IsElsewhere(FabricState fabric, const std::vector<std::string>& clique_ids,
    spec: {domain?: {name,uid,index}, maintenance?, refusals?: [{computeDomainUID, reason, message}],
           exemptions?: [{computeDomain: {namespace,name,uid}, released, releasedClaims?}]}
    status: {bootID, driverVersion, pluginRegistered?, fabric: {state: None|Forming|Ready|Degraded|Mixed, cliqueIDs: [], message},
-            daemon: {address, instance, domain?, domainUID, index, state: Absent|Starting|Ready|NotReady, connected: []},
+            daemon: {address, instance, domain?, domainUID, index, state: Absent|Starting|Ready|NotReady, connected: [],
+                     message?},
             channels: [{domain, domainUID, channel, computeDomainUID}],
             lostPrepares?: [{claimUID, time}], maintenanceAcknowledged?} */
 Result<ImexNode> DecodeImexNode(const nlohmann::json& object);

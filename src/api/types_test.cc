@@ -64,7 +64,7 @@ TEST(ImexNodeTest, encoded_node_and_status_decode_to_themselves) {
   node.status.fabric = FabricState::kDegraded;
   node.status.clique_ids = {"c.1"};
   node.status.fabric_message = "link down";
-  node.status.daemon = {"10.0.0.1", "i-1", "u", 4, DaemonState::kNotReady, {0, 2}};
+  node.status.daemon = {"10.0.0.1", "i-1", "u", 4, DaemonState::kNotReady, {0, 2}, "c.1", "why"};
   node.status.channels = {{"u", 7, "u-1"}};
   node.status.maintenance_acknowledged = "token";
   node.status.lost_prepares = {{"claim-1", "2026-11-30T21:00:01.000000Z"}};

@@ -5,6 +5,8 @@
 #include <csignal>
 #include <utility>
 
+#include "src/fabric/imex_control.h"
+
 namespace cd::daemon {
 namespace {
 
@@ -64,7 +66,7 @@ void ImexProcess::OnEnded(int wait_status) {
   std::string last;
   for (const std::string& line : last_lines_) last += (last.empty() ? "" : "\n") + line;
   LogInfo("nvidia-imex ended", {{"pid", pid}, {"how", DescribeEnd(wait_status)}, {"lastLines", last}});
-  callbacks_.exited(DescribeEnd(wait_status) + (last_lines_.empty() ? "" : ": " + last_lines_.back()));
+  callbacks_.exited(DescribeEnd(wait_status) + (last_lines_.empty() ? "" : ": " + fabric::ExplainLastLine(last_lines_.back())));
 }
 
 ImexControl::ImexControl(EventLoop& loop, Reaper& reaper, std::string program, std::string config)

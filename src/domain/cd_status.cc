@@ -1,6 +1,7 @@
 #include "src/domain/cd_status.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "src/domain/exemptions.h"
 #include "src/domain/partition.h"
@@ -20,14 +21,20 @@ using api::PartitionStatus;
 
 namespace {
 
-constexpr char kNotConnected[] = "not every node is connected with every other one yet";
-
 struct Member {
   MemberStatus status;
   const ImexNode* report = nullptr;
   bool without_fabric = false;
   std::string why_not_ready;  // empty when ready
 };
+
+// The first few; empty: none.
+std::string Named(const std::vector<std::string>& nodes) {
+  constexpr std::size_t kMostNamed = 3;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(nodes.size(), kMostNamed); ++i) names += (i == 0 ? "" : ", ") + nodes[i];
+  return nodes.size() > kMostNamed ? names + " and " + std::to_string(nodes.size() - kMostNamed) + " more" : names;
+}
 
 const ImexDomain* DomainOf(const StatusInput& input, const ImexNode* node) {
   if (node == nullptr) return nullptr;
@@ -36,6 +43,12 @@ const ImexDomain* DomainOf(const StatusInput& input, const ImexNode* node) {
   if (name.empty() && node->status.clique_ids.size() == 1) name = node->status.clique_ids.front();
   const auto it = input.domains.find(name);
   return it == input.domains.end() ? nullptr : it->second.get();
+}
+
+// With what the daemon says itself, if anything.
+std::string NotReadyDaemon(const ImexNode& node) {
+  const std::string& message = node.status.daemon.message;
+  return "its IMEX daemon is not ready" + (message.empty() ? "" : ": " + message);
 }
 
 std::string WhyNotReady(const std::string& uid, const std::string& name, const ImexNode* node, const ImexDomain* domain) {
@@ -48,7 +61,7 @@ std::string WhyNotReady(const std::string& uid, const std::string& name, const I
   if (lease == nullptr || lease->state != LeaseState::kActive) return "its clique has no channel for this ComputeDomain yet";
   if (api::IsElsewhere(node->status.fabric, node->status.clique_ids, domain->clique_id))
     return "its GPUs have left the NVLink partition that its processes hold channels of";
-  if (!ServesNow(*domain, *node)) return "its IMEX daemon is not ready";
+  if (!ServesNow(*domain, *node)) return NotReadyDaemon(*node);
   return "";
 }
 
@@ -69,16 +82,22 @@ Member Describe(const StatusInput& input, const std::string& name) {
   return member;
 }
 
-// Every ready node of a partition sees every other one CONNECTED.
-bool AllConnected(const std::vector<Member>& members) {
+// Empty when every ready node of a partition sees every other one CONNECTED. Else the node that most others do not see is named:
+// its own daemon may well say READY.
+std::string NotConnected(const std::vector<Member>& members) {
+  std::map<std::string, std::vector<std::string>> unseen;  // node → by which others
   for (const Member& a : members) {
     for (const Member& b : members) {
       if (a.without_fabric || a.status.node == b.status.node || a.status.clique_id != b.status.clique_id) continue;
       const auto& connected = a.report->status.daemon.connected;
-      if (std::find(connected.begin(), connected.end(), b.status.index) == connected.end()) return false;
+      if (std::find(connected.begin(), connected.end(), b.status.index) == connected.end())
+        unseen[b.status.node].push_back(a.status.node);
     }
   }
-  return true;
+  const auto worst = std::max_element(unseen.begin(), unseen.end(),
+                                      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  if (worst == unseen.end()) return "";
+  return "not every node is connected with every other one yet: node " + worst->first + " is not seen by " + Named(worst->second);
 }
 
 std::vector<PartitionStatus> Partitions(const StatusInput& input, const std::vector<Member>& members) {
@@ -128,13 +147,11 @@ Condition Accepted(const StatusInput& input) {
 }
 
 std::string NamesOfNodesWithoutFabric(const std::vector<Member>& members) {
-  constexpr std::size_t kMostNamed = 3;
-  std::size_t count = 0;
-  std::string names;
+  std::vector<std::string> names;
   for (const Member& member : members) {
-    if (member.without_fabric && ++count <= kMostNamed) names += (names.empty() ? "" : ", ") + member.status.node;
+    if (member.without_fabric) names.push_back(member.status.node);
   }
-  return count > kMostNamed ? names + " and " + std::to_string(count - kMostNamed) + " more" : names;
+  return Named(names);
 }
 
 Condition AllReady(const std::vector<Member>& members) {
@@ -167,7 +184,8 @@ Condition Ready(const std::vector<Member>& members, bool accepted) {
 
 Condition Formed(const std::vector<Member>& members, bool ready) {
   if (!ready) return {"Formed", "False", "NotReady", "see condition Ready", 0, ""};
-  if (!AllConnected(members)) return {"Formed", "False", "NodesNotConnected", kNotConnected, 0, ""};
+  if (std::string missing = NotConnected(members); !missing.empty())
+    return {"Formed", "False", "NodesNotConnected", std::move(missing), 0, ""};
   return {"Formed", "True", "AllNodesConnected", "every node is connected with every other one of its clique", 0, ""};
 }
 
@@ -180,8 +198,12 @@ Condition Degraded(const std::vector<Member>& members, const std::string& uid) {
                                    [&](const api::NodeChannel& entry) { return entry.compute_domain_uid == uid; });
     if (!holds) continue;
     if (status.daemon.state != DaemonState::kReady) {
-      return {"Degraded", "True", "DaemonNotReady", "node " + member.status.node + ": pods run, but its IMEX daemon is not ready",
-              0,          ""};
+      return {"Degraded",
+              "True",
+              "DaemonNotReady",
+              "node " + member.status.node + ": pods run, but " + NotReadyDaemon(*member.report),
+              0,
+              ""};
     }
     if (status.fabric != FabricState::kReady) {
       return {"Degraded", "True", "FabricNotReady", "node " + member.status.node + ": " + status.fabric_message, 0, ""};
@@ -220,7 +242,7 @@ Formation FormationOf(const StatusInput& input) {
   for (const std::string& node : input.nodes) members.push_back(Describe(input, node));
   const Condition ready = Ready(members, true);
   if (ready.status != "True") return {members.size(), ready.message};
-  return {members.size(), AllConnected(members) ? "" : kNotConnected};
+  return {members.size(), NotConnected(members)};
 }
 
 ComputeDomainStatus Summarize(const StatusInput& input) {

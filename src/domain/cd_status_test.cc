@@ -182,6 +182,12 @@ INSTANTIATE_TEST_SUITE_P(
         NotReadyCase{"no_slot", [](World& w) { w.domain.members.pop_back(); }, "no slot"},
         NotReadyCase{"daemon_not_ready", [](World& w) { w.b.status.daemon.state = api::DaemonState::kNotReady; },
                      "daemon is not ready"},
+        NotReadyCase{"daemon_says_why",
+                     [](World& w) {
+                       w.b.status.daemon.state = api::DaemonState::kNotReady;
+                       w.b.status.daemon.message = "nvidia-imex exited: stop the host's";
+                     },
+                     "daemon is not ready: nvidia-imex exited: stop the host's"},
         NotReadyCase{"daemon_of_another_domain", [](World& w) { w.b.status.daemon.domain_uid = "other"; }, "daemon is not ready"},
         NotReadyCase{"daemon_at_another_index", [](World& w) { w.b.status.daemon.index = 7; }, "daemon is not ready"},
         NotReadyCase{"refused_in_the_domain", [](World& w) { w.domain.refusals = {{"b", kRed, "NoFreeChannel", "all leased"}}; },
@@ -204,11 +210,21 @@ TEST(StatusTest, ready_but_not_connected_is_not_formed) {
   EXPECT_EQ(Find(world.Status(), "Formed").reason, "NodesNotConnected");
 }
 
+// Its own word is not what counts: a daemon with another identity than it says is seen by nobody.
+TEST(StatusTest, ready_node_that_its_peers_do_not_see_is_named) {
+  World world;
+  world.a.status.daemon.connected.clear();
+  EXPECT_THAT(Find(world.Status(), "Formed").message, HasSubstr("node b is not seen by a"));
+}
+
 TEST(StatusTest, failing_daemon_under_running_pods_is_degraded) {
   World world;
   world.b = Holding(world.b, 5, kRed);
   world.b.status.daemon.state = api::DaemonState::kNotReady;
+  world.b.status.daemon.message = "nvidia-imex was killed";
   EXPECT_EQ(Find(world.Status(), "Degraded").reason, "DaemonNotReady");
+  EXPECT_THAT(Find(world.Status(), "Degraded").message,
+              HasSubstr("node b: pods run, but its IMEX daemon is not ready: nvidia-imex was killed"));
 }
 
 TEST(StatusTest, counts_stay_exact_beyond_the_listed_members) {

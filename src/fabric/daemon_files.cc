@@ -18,6 +18,7 @@ using nlohmann::json;
 
 constexpr int kAnyInt = std::numeric_limits<int>::max();
 constexpr std::size_t kMaxError = 1024;
+constexpr std::size_t kMaxMessage = 512;  // of it, what the API shows
 constexpr std::size_t kMaxVersion = 64;
 // A daemon that cut its text before it replaced invalid bytes made three of each.
 constexpr std::size_t kGrowth = 3;
@@ -203,6 +204,7 @@ api::NodeDaemon ToNodeDaemon(const DaemonStatus& status) {
     if (peer.state == kPeerConnected) daemon.connected.push_back(peer.index);
   }
   std::sort(daemon.connected.begin(), daemon.connected.end());
+  if (daemon.state != api::DaemonState::kReady) daemon.message = Printable(status.error, kMaxMessage);
   return daemon;
 }
 

@@ -115,5 +115,17 @@ TEST(ToNodeDaemon, reports_connected_peers_sorted) {
   EXPECT_EQ(ToNodeDaemon(status).state, api::DaemonState::kNotReady);
 }
 
+TEST(ToNodeDaemon, says_why_it_is_not_ready_and_nothing_while_it_is) {
+  DaemonStatus status;
+  status.error = "nvidia-imex exited" + std::string(5000, '!');
+  for (const char* state : {kStateFailed, kStateStarting}) {
+    status.state = state;
+    EXPECT_TRUE(ToNodeDaemon(status).message.starts_with("nvidia-imex exited")) << "a retry under way does not make it forgotten";
+    EXPECT_LT(ToNodeDaemon(status).message.size(), 2048U) << "what the CRD admits";
+  }
+  status.state = kStateReady;
+  EXPECT_EQ(ToNodeDaemon(status).message, "");
+}
+
 }  // namespace
 }  // namespace cd::fabric

@@ -146,6 +146,21 @@ std::string RenderHosts(std::string_view current, std::string_view domain_name, 
   return text;
 }
 
+std::string ExplainLastLine(std::string_view line) {
+  std::string_view words = Trim(line);
+  // [time] [level] [thread …]
+  for (auto end = words.find(']'); words.starts_with('[') && end != std::string_view::npos; end = words.find(']')) {
+    if (Trim(words.substr(end + 1)).empty()) break;
+    words = Trim(words.substr(end + 1));
+  }
+  std::string out(words);
+  // The kernel takes one IMEX daemon.
+  if (words.find("NV_ERR_IN_USE") != std::string_view::npos) {
+    out += "; another nvidia-imex runs on this node, perhaps as a service of the host: stop and disable it";
+  }
+  return out;
+}
+
 Result<std::string> ParseState(std::string_view output) {
   const std::string_view word = Trim(output);
   if (IsWord(word)) return std::string(word);

@@ -48,6 +48,10 @@ std::string RenderHosts(std::string_view current, std::string_view domain_name, 
 // `current` without our block.
 std::string RemoveHostsBlock(std::string_view current);
 
+// The last line of an nvidia-imex that ended, for people: without the stamps of its log, which differ at every attempt, and with
+// the remedy where the cause is known.
+std::string ExplainLastLine(std::string_view line);
+
 // `nvidia-imex-ctl -q`: one state word. kUnavailable, with what was printed, when it is not one.
 Result<std::string> ParseState(std::string_view output);
 

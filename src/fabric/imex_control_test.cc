@@ -111,5 +111,19 @@ TEST(ParseDomainReport, refuses_what_is_no_report) {
   }
 }
 
+TEST(ExplainLastLine, stamps_that_differ_at_every_start_are_left_out) {
+  EXPECT_EQ(ExplainLastLine("[Dec  1 2026 04:12:33] [ERROR] [tid 412] failed to bind"), "failed to bind");
+  EXPECT_EQ(ExplainLastLine("failed to bind [::1]:50000"), "failed to bind [::1]:50000");
+  EXPECT_EQ(ExplainLastLine("[ERROR]"), "[ERROR]");
+  EXPECT_EQ(ExplainLastLine("[not closed"), "[not closed");
+  EXPECT_EQ(ExplainLastLine(""), "");
+}
+
+TEST(ExplainLastLine, a_second_daemon_is_told_who_is_in_its_way) {
+  EXPECT_THAT(ExplainLastLine("[ERROR] session: NV_ERR_IN_USE"),
+              testing::AllOf(testing::StartsWith("session: NV_ERR_IN_USE; "), testing::HasSubstr("stop and disable it")));
+  EXPECT_EQ(ExplainLastLine("NV_ERR_STATE_IN_USE"), "NV_ERR_STATE_IN_USE");
+}
+
 }  // namespace
 }  // namespace cd::fabric

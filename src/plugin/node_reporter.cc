@@ -141,6 +141,7 @@ void NodeReporter::Write(const api::ImexNodeStatus& desired) {
   if (desired.maintenance_acknowledged.empty()) status["maintenanceAcknowledged"] = nullptr;
   if (desired.lost_prepares.empty()) status["lostPrepares"] = nullptr;
   if (desired.daemon.domain.empty()) status["daemon"]["domain"] = nullptr;
+  if (desired.daemon.message.empty()) status["daemon"]["message"] = nullptr;
   const json patch{{"metadata", {{"resourceVersion", known_->resource_version}}}, {"status", std::move(status)}};
   turn_ = Requesting{};
   client_.Call(kube::MergePatch(api::kImexNodes, {"", node_}, patch, "status"), [this, desired](Result<json> answer) {

@@ -151,6 +151,18 @@ TEST_F(NodeReporterTest, changes_while_a_write_is_under_way_become_one_more_writ
   EXPECT_THAT(Stored().status.daemon.connected, ElementsAre(4));
 }
 
+TEST_F(NodeReporterTest, what_a_failing_daemon_said_goes_with_its_failure) {
+  auto instance = Start();
+  instance->reporter.BecomePublisher(OwnedBy(kOwner));
+  executor.RunPosted();
+  instance->reporter.SetDaemon({"10.0.0.1", "i1", kDomainUid, 3, api::DaemonState::kNotReady, {}, kDomain, "why"});
+  executor.RunPosted();
+  EXPECT_EQ(Stored().status.daemon.message, "why");
+  instance->reporter.SetDaemon({"10.0.0.1", "i2", kDomainUid, 3, api::DaemonState::kReady, {}, kDomain});
+  executor.RunPosted();
+  EXPECT_EQ(Stored().status.daemon.message, "");
+}
+
 TEST_F(NodeReporterTest, channel_counts_as_reported_only_when_the_server_has_it) {
   auto instance = Start();
   instance->reporter.BecomePublisher(OwnedBy(kOwner));

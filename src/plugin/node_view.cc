@@ -88,7 +88,8 @@ std::string MissingOnNode(const NodeView& view) {
   if (daemon.domain_uid != assigned.uid || daemon.index != assigned.index) {
     return "the IMEX daemon has not joined IMEXDomain " + assigned.name + " as index " + std::to_string(assigned.index) + " yet";
   }
-  if (daemon.state != api::DaemonState::kReady) return "the IMEX daemon is not READY yet";
+  if (daemon.state != api::DaemonState::kReady)
+    return "the IMEX daemon is not READY yet" + (daemon.message.empty() ? "" : ": " + daemon.message);
   return "";
 }
 

@@ -119,7 +119,7 @@ def test_an_nvidia_imex_of_the_host_is_told_in_the_kernels_words_and_outlived(cl
     node.desire({})
     node.start()
     status = eventually(lambda: node.status().get("state") == "FAILED" and node.status())
-    assert "NV_ERR_IN_USE" in status["error"]
+    assert "NV_ERR_IN_USE" in status["error"] and "stop and disable it" in status["error"]
     assert node.node.state() == "READY" and host.process.poll() is None
     host.stop()
     assert node.wait_state("READY")["error"] == ""

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
-SOURCES = {path: path.read_text() for folder in ("domain", "controller", "plugin") for path in sorted((ROOT / "src" / folder).glob("*.cc"))
+SOURCES = {path: path.read_text() for folder in ("domain", "controller", "plugin", "fabric") for path in sorted((ROOT / "src" / folder).glob("*.cc"))
            + sorted((ROOT / "src" / folder).glob("*.h")) if not path.name.endswith("_test.cc")}
 
 
