@@ -47,7 +47,8 @@ demo: lab ## set up, build, start the lab, and watch two ComputeDomains share no
 	$(LAB) exec $(CURDIR)/$(PYTHON) -m demo
 
 RESULTS := build/test-results
-PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider
+# -rs: why a test was skipped is said.
+PYTEST := $(PYTHON) -m pytest -q -rs -p no:cacheprovider
 
 test: ## everything that has to pass for a change to land
 	@rm -rf $(RESULTS) && mkdir -p $(RESULTS)
@@ -61,7 +62,7 @@ test-parts: image ## chart, emulator, daemon and the lab itself
 	$(PYTEST) --junitxml=$(RESULTS)/parts.xml tests/bench tests/deploy tests/docs tests/emulator tests/daemon tests/plugin tests/lab
 
 test-e2e: lab ## the whole on the lab cluster
-	$(LAB) exec $(CURDIR)/$(PYTHON) -m pytest -q -p no:cacheprovider --junitxml=$(RESULTS)/e2e.xml tests/e2e
+	$(LAB) exec $(CURDIR)/$(PYTHON) -m pytest -q -rs -p no:cacheprovider --junitxml=$(RESULTS)/e2e.xml tests/e2e
 
 # -s: each fault is told as it strikes.
 FAULT_SERIES = $(LAB) exec $(CURDIR)/$(PYTHON) -m pytest -q -s -p no:cacheprovider --junitxml=$(RESULTS)/faults.xml tests/faults
