@@ -136,12 +136,22 @@ void Daemon::Do(const PublishStatus& action) {
                      {"peers", status.peers.size()},
                      {"connected", connected},
                      {"error", status.error}});
+  WriteStatus(status);
+}
+
+// A disk may be full for a while, and a directory that is gone stays so for as long as this container has it mounted.
+void Daemon::WriteStatus(const fabric::DaemonStatus& status) {
   // Without the lock the file is another daemon's.
   if (!lock_) return;
+  loop_.Cancel(status_retry_);
   if (const Status written = fabric::WriteDaemonStatus(options_.dir, status); !written) {
-    LogError("cannot write status.json", {{"error", written.error().message}});
-    loop_.Cancel(status_retry_);
-    status_retry_ = loop_.PostAfter(kStatusRetry, [this] { Do(PublishStatus{supervisor_.status()}); });
+    if (!std::exchange(status_fails_, true)) {
+      LogError("cannot write status.json, trying on; if its directory was deleted this pod must be too",
+               {{"error", written.error().message}});
+    }
+    status_retry_ = loop_.PostAfter(kStatusRetry, [this] { WriteStatus(supervisor_.status()); });
+  } else if (std::exchange(status_fails_, false)) {
+    LogInfo("status.json is written again");
   }
 }
 

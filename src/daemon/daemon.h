@@ -54,6 +54,7 @@ class Daemon {
   void Do(const Note& action);
   void Do(const Exit& action);
 
+  void WriteStatus(const fabric::DaemonStatus& status);
   Status UpdateHosts(const WriteHosts& hosts) const;
   Status WriteImexFiles(const StartImex& action) const;
 
@@ -71,6 +72,7 @@ class Daemon {
   TimerId timer_ = 0;
   TimerId status_retry_ = 0;
   bool waits_for_lock_ = false;
+  bool status_fails_ = false;  // the last write failed, and it was said
 };
 
 // For the readiness probe: success when the daemon of `dir` runs nvidia-imex and it is READY, else why not. A daemon without an

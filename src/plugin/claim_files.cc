@@ -177,6 +177,9 @@ Status ClaimFiles::Write(const ClaimEntry& entry) const {
 Status ClaimFiles::RemoveCdiSpec(const std::string& uid) const {
   return IsSafePathComponent(uid) ? disk_.Remove(CdiPath(uid)) : Status{};
 }
+bool ClaimFiles::HasCdiSpec(const std::string& uid) const {
+  return IsSafePathComponent(uid) && disk_.Exists(CdiPath(uid));
+}
 Status ClaimFiles::RemoveMarker(const std::string& uid) const {
   return IsSafePathComponent(uid) ? disk_.Remove(MarkerPath(uid)) : Status{};
 }

@@ -59,6 +59,8 @@ class ClaimFiles {
   Status Write(const ClaimEntry& entry) const;
   // No container can be started with the claim from here on. A missing file is success.
   Status RemoveCdiSpec(const std::string& claim_uid) const;
+  // False after an Unprepare.
+  bool HasCdiSpec(const std::string& claim_uid) const;
   // After the claim's last process.
   Status RemoveMarker(const std::string& claim_uid) const;
 

@@ -106,9 +106,13 @@ Checkpoint NodeState::Rebuild(const std::string& why) {
   std::vector<std::string> unreadable;
   Checkpoint rebuilt = files_.Rebuild(unreadable);
   rebuilt.boot_id = boot_id_;
+  if (last_.boot_id == boot_id_) Recall(rebuilt);
   for (const std::string& marker : unreadable) LogError("a claim's marker cannot be read", {{"file", marker}});
   if (why.empty()) {
-    if (!rebuilt.claims.empty()) LogWarning("no checkpoint: rebuilt from markers", {{"claims", rebuilt.claims.size()}});
+    if (!rebuilt.claims.empty() || !rebuilt.lingering.empty()) {
+      LogWarning("no checkpoint: rebuilt from the claims' markers and from memory",
+                 {{"claims", rebuilt.claims.size()}, {"lingering", rebuilt.lingering.size()}});
+    }
     return rebuilt;
   }
   const std::string aside = path_.string() + ".damaged-" + std::to_string(executor_.clock().WallNow().time_since_epoch().count());
@@ -116,6 +120,27 @@ Checkpoint NodeState::Rebuild(const std::string& why) {
   LogError("the checkpoint is damaged: kept aside, and what it held is held on from the claims' markers",
            {{"error", why}, {"file", aside}, {"claims", rebuilt.claims.size()}, {"lingering", rebuilt.lingering.size()}});
   return rebuilt;
+}
+
+// Somebody deleted the plugin's directory, markers and all, while containers hold their channels. The CDI specs lie elsewhere:
+// what another instance has unprepared since has none any more. It lingers, until its processes are found to have ended.
+void NodeState::Recall(Checkpoint& rebuilt) const {
+  if (auto made = files_.MakeDirectories(); !made) LogError("cannot make directories", {{"error", made.error().message}});
+  rebuilt.sequence = last_.sequence;
+  rebuilt.unprepared = last_.unprepared;
+  for (const auto& [uid, entry] : last_.claims) {
+    if (entry.phase != ClaimPhase::kCompleted || rebuilt.claims.contains(uid) || rebuilt.lingering.contains(uid)) continue;
+    if (files_.HasCdiSpec(uid)) {
+      rebuilt.claims[uid] = entry;
+      if (auto written = files_.Write(entry); !written)
+        LogError("cannot write the files of a claim", {{"claimUID", uid}, {"error", written.error().message}});
+    } else if (entry.grant && !entry.grant->WithoutChannel()) {
+      rebuilt.lingering[uid] = *entry.grant;
+    }
+  }
+  for (const auto& [uid, grant] : last_.lingering) {
+    if (!rebuilt.claims.contains(uid)) rebuilt.lingering.try_emplace(uid, grant);
+  }
 }
 
 void NodeState::Publish(Checkpoint checkpoint) {

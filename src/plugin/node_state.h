@@ -45,7 +45,8 @@ class NodeState {
 
   // Reads what is on disk, runs `change` on it and writes the result, all under the lock; then `done`. Usually all of it happens
   // before Transact returns; while another instance holds the lock it is tried again, for 10 s at most (kUnavailable).
-  // A checkpoint of another boot counts as empty. A damaged one is kept aside and rebuilt from the claims' markers.
+  // A checkpoint of another boot counts as empty. A damaged one is kept aside and rebuilt from the claims' markers, and from what
+  // this instance remembers where those are gone as well.
   void Transact(Change change, Done done);
 
   // As of the last Transact or Refresh of this instance; another instance may have written since.
@@ -68,6 +69,7 @@ class NodeState {
   Status RunLocked(const Change& change, std::optional<Checkpoint>& seen);
   Result<Checkpoint> Load();
   Checkpoint Rebuild(const std::string& why);
+  void Recall(Checkpoint& rebuilt) const;
   void Publish(Checkpoint checkpoint);
 
   Executor& executor_;

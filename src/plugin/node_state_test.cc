@@ -178,6 +178,40 @@ TEST_F(NodeStateTest, a_lost_checkpoint_is_rebuilt_from_the_markers) {
   EXPECT_THAT(DamagedFiles(), IsEmpty());
 }
 
+// Containers hold what they were given, whatever people delete.
+TEST_F(NodeStateTest, what_an_instance_knows_outlives_the_plugins_directory) {
+  NodeState state(executor, plugin_dir, "boot-1", files);
+  ASSERT_TRUE(Put(state, Completed(1)));
+  ASSERT_TRUE(Put(state, Completed(2)));
+  ASSERT_TRUE(
+      files.RemoveCdiSpec(ClaimUid(2)));  // unprepared by another instance, which wrote that down in the file that is lost
+  state.Transact(
+      [](Checkpoint& checkpoint) {
+        Unprepare(checkpoint, ClaimUid(3));
+        checkpoint.lingering[ClaimUid(4)] = *Completed(4).grant;
+        return Status{};
+      },
+      [](const Status&) {});
+  const auto held = HeldChannels(state.last());
+  for (const auto& entry : std::filesystem::directory_iterator(plugin_dir)) std::filesystem::remove_all(entry.path());
+  state.Refresh();
+  const Checkpoint& known = state.last();
+  EXPECT_NE(FindCompleted(known, ClaimUid(1)), nullptr);
+  EXPECT_TRUE(std::filesystem::exists(plugin_dir / "claims" / (ClaimUid(1) + ".json")));
+  EXPECT_EQ(FindCompleted(known, ClaimUid(2)), nullptr);
+  EXPECT_TRUE(known.lingering.contains(ClaimUid(2)) && known.lingering.contains(ClaimUid(4)));
+  EXPECT_TRUE(known.unprepared.contains(ClaimUid(3))) << "a Prepare from before must still not complete";
+  EXPECT_EQ(HeldChannels(known), held);
+}
+
+TEST_F(NodeStateTest, a_directory_that_cannot_be_read_changes_nothing_that_is_known) {
+  NodeState state(executor, plugin_dir, "boot-1", files);
+  ASSERT_TRUE(Put(state, Completed(1)));
+  std::filesystem::remove_all(plugin_dir);
+  state.Refresh();
+  EXPECT_NE(FindCompleted(state.last(), ClaimUid(1)), nullptr);
+}
+
 TEST_F(NodeStateTest, changes_are_told_once_and_after_the_lock_is_free) {
   NodeState state(executor, plugin_dir, "boot-1", files);
   int changes = 0;

@@ -125,6 +125,24 @@ def test_an_nvidia_imex_of_the_host_is_told_in_the_kernels_words_and_outlived(cl
     assert node.wait_state("READY")["error"] == ""
 
 
+def test_a_status_that_cannot_be_written_is_told_once_and_written_as_soon_as_it_can_be(clique):
+    node = clique.node()
+    node.start()
+    node.wait_state("STOPPED")
+    status, away = node.dir / "status", node.dir / "away"
+    status.rename(away)
+    node.desire({})
+
+    def told(text: str, **members) -> list:
+        return [line for line in node.log() if line["msg"].startswith(text) and members.items() <= line.items()]
+
+    eventually(lambda: told("status", state="READY"), what="nvidia-imex READY with nowhere to write it")
+    away.rename(status)
+    node.wait_state("READY")
+    eventually(lambda: told("status.json is written again"))
+    assert len(told("cannot write status.json")) == 1
+
+
 def test_sigterm_stops_both_in_order(clique):
     node = clique.node()
     node.desire({})
