@@ -1,5 +1,6 @@
 #include "src/plugin/node_state.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -140,6 +141,12 @@ void NodeState::Recall(Checkpoint& rebuilt) const {
   }
   for (const auto& [uid, grant] : last_.lingering) {
     if (!rebuilt.claims.contains(uid)) rebuilt.lingering.try_emplace(uid, grant);
+  }
+  // What was only announced was given to nobody, but the API may have heard of it.
+  rebuilt.withdrawing = last_.withdrawing;
+  const auto held = HeldChannels(rebuilt);
+  for (const api::NodeChannel& channel : HeldChannels(last_)) {
+    if (!std::binary_search(held.begin(), held.end(), channel)) rebuilt.withdrawing.insert(channel);
   }
 }
 

@@ -204,6 +204,26 @@ TEST_F(NodeStateTest, what_an_instance_knows_outlives_the_plugins_directory) {
   EXPECT_EQ(HeldChannels(known), held);
 }
 
+// A report that still lists it must not be counted on by the next Prepare.
+TEST_F(NodeStateTest, channel_that_was_being_withdrawn_or_only_announced_is_withdrawn_when_the_directory_is_lost) {
+  NodeState state(executor, plugin_dir, "boot-1", files);
+  const api::NodeChannel withdrawn{kDomainUid, 8, kBlueUid, kDomain};
+  ClaimEntry announced = Completed(1);
+  announced.phase = ClaimPhase::kStarted;
+  state.Transact(
+      [&](Checkpoint& checkpoint) {
+        checkpoint.withdrawing.insert(withdrawn);
+        checkpoint.claims[ClaimUid(1)] = announced;
+        return Status{};
+      },
+      [](const Status&) {});
+  for (const auto& entry : std::filesystem::directory_iterator(plugin_dir)) std::filesystem::remove_all(entry.path());
+  state.Refresh();
+  EXPECT_THAT(HeldChannels(state.last()), IsEmpty());
+  EXPECT_TRUE(state.last().withdrawing.contains(withdrawn));
+  EXPECT_TRUE(state.last().withdrawing.contains(announced.grant->Reported()));
+}
+
 TEST_F(NodeStateTest, a_directory_that_cannot_be_read_changes_nothing_that_is_known) {
   NodeState state(executor, plugin_dir, "boot-1", files);
   ASSERT_TRUE(Put(state, Completed(1)));
