@@ -30,7 +30,8 @@ DirectoryWatch::~DirectoryWatch() {
 Status DirectoryWatch::Open() {
   Fd fd(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
   if (!fd) return Fail(ErrnoError(errno, "inotify"));
-  if (::inotify_add_watch(fd.get(), directory_.c_str(), IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE | IN_ONLYDIR) < 0) {
+  if (::inotify_add_watch(fd.get(), directory_.c_str(), IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE | IN_MOVE_SELF | IN_ONLYDIR) <
+      0) {
     return Fail(ErrnoError(errno, "watch " + directory_.string()));
   }
   inotify_ = std::move(fd);
@@ -66,14 +67,14 @@ void DirectoryWatch::Drain() {
     for (const char* at = buffer; at < buffer + size;) {
       const auto* event = reinterpret_cast<const inotify_event*>(at);
       hit = hit || (event->mask & IN_Q_OVERFLOW) != 0 || (event->len > 0 && names_.contains(event->name));
-      gone = gone || (event->mask & IN_IGNORED) != 0;
+      gone = gone || (event->mask & (IN_IGNORED | IN_MOVE_SELF)) != 0;
       at += sizeof(inotify_event) + event->len;
     }
   }
-  if (gone) {  // the directory was removed, and with it the watch
+  if (gone) {  // removed, and with it the watch; or moved, and the watch would follow it
     Close();
     blind_ = true;
-    LogWarning("a watched directory was removed", {{"directory", directory_.string()}});
+    LogWarning("a watched directory was removed or moved", {{"directory", directory_.string()}});
     retry_ = loop_.PostAfter(Duration(0), [this] { TryToOpen(); });
   }
   if (hit) handler_();

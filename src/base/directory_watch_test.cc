@@ -47,6 +47,16 @@ TEST_F(DirectoryWatchTest, directory_that_was_replaced_is_watched_again) {
   ASSERT_TRUE(loop_.RunUntil([this] { return changes_ == 2; }));
 }
 
+TEST_F(DirectoryWatchTest, directory_that_was_moved_away_is_watched_at_its_place) {
+  std::filesystem::create_directory(directory_);
+  const DirectoryWatch watch(loop_.loop(), directory_, {"a"}, [this] { ++changes_; });
+  std::filesystem::rename(directory_, temp_.path() / "aside");
+  std::filesystem::create_directory(directory_);
+  ASSERT_TRUE(loop_.RunUntil([this] { return changes_ == 1; }));
+  Put("a");
+  ASSERT_TRUE(loop_.RunUntil([this] { return changes_ == 2; }));
+}
+
 TEST_F(DirectoryWatchTest, nothing_runs_after_its_end) {
   {
     const DirectoryWatch late(loop_.loop(), directory_, {"a"}, [this] { ++changes_; });
