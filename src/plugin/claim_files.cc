@@ -104,6 +104,10 @@ fs::path ClaimFiles::MarkerPath(const std::string& uid) const {
 // A container may have the file mounted: the same content keeps the same inode.
 Status ClaimFiles::ReplaceIfChanged(const fs::path& path, const std::string& content) const {
   if (const auto present = disk_.Read(path); present && *present == content) return {};
+  const Status written = disk_.Replace(path, content, 0644);
+  if (written || written.error().code != ErrorCode::kNotFound) return written;
+  // Somebody deleted the directories.
+  if (auto made = MakeDirectories(); !made) return made;
   return disk_.Replace(path, content, 0644);
 }
 
@@ -157,6 +161,8 @@ Result<std::string> ClaimFiles::DaemonSpec(const ClaimEntry& entry) const {
 Status ClaimFiles::Write(const ClaimEntry& entry) const {
   const std::string& uid = entry.claim.uid;
   if (!entry.grant) {
+    // It gets them mounted, and people may have deleted them.
+    if (auto made = MakeDirectories(); !made) return made;
     const auto spec = DaemonSpec(entry);
     if (!spec) return Fail(spec.error());
     // Nothing mounts this one; it tells what the CDI spec is for should the checkpoint be lost.

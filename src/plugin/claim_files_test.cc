@@ -213,5 +213,15 @@ TEST_F(ClaimFilesTest, rebuilt_checkpoint_names_what_it_could_not_read) {
   EXPECT_THAT(unreadable, ::testing::UnorderedElementsAre(MarkerPath(2).string(), MarkerPath(3).string()));
 }
 
+TEST_F(ClaimFilesTest, deleted_directories_are_made_anew) {
+  for (const auto& entry : std::filesystem::directory_iterator(dir.path() / "plugin")) std::filesystem::remove_all(entry.path());
+  std::filesystem::remove_all(PathsIn(dir).cdi_dir);
+  ASSERT_TRUE(files.Write(ChannelEntry(1)));
+  EXPECT_TRUE(files.HasCdiSpec(ClaimUid(1)));
+  std::filesystem::remove_all(dir.path() / "plugin" / "daemon");
+  ASSERT_TRUE(files.Write(DaemonEntry(2)));
+  EXPECT_TRUE(std::filesystem::exists(dir.path() / "plugin" / "daemon" / "desired"));
+}
+
 }  // namespace
 }  // namespace cd::plugin

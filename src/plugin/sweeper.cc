@@ -57,8 +57,22 @@ void Sweeper::Check(const ClaimEntry& entry) {
     // A claim that is being deleted still has a pod: the kubelet will unprepare it.
     api::ResourceClaim undeleted = *claim;
     undeleted.meta.deleting = false;
-    if (auto wanted = StillWanted(undeleted, entry.claim, node_); !wanted) Remove(entry, wanted.error().message);
+    if (auto wanted = StillWanted(undeleted, entry.claim, node_); !wanted) return Remove(entry, wanted.error().message);
+    Restore(entry.claim.uid);
   });
+}
+
+// The kubelet prepares a pod once. A container that it restarts later needs the files all the same, though people deleted them.
+void Sweeper::Restore(const std::string& claim_uid) {
+  state_.Transact(
+      [this, claim_uid](Checkpoint& checkpoint) {
+        const ClaimEntry* entry = FindCompleted(checkpoint, claim_uid);
+        return entry == nullptr ? Status{} : files_.Write(*entry);
+      },
+      [claim_uid](const Status& result) {
+        if (!result)
+          LogWarning("cannot see to the files of a claim", {{"claimUID", claim_uid}, {"error", result.error().message}});
+      });
 }
 
 void Sweeper::Remove(const ClaimEntry& entry, const std::string& why) {

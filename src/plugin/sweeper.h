@@ -1,5 +1,5 @@
 // Finds entries that no call of the kubelet will ever remove: claims that are gone or were allocated elsewhere while nobody
-// listened, and Prepares whose process died. Executor's thread only.
+// listened, and Prepares whose process died. And puts back files of prepared claims that are missing. Executor's thread only.
 #pragma once
 
 #include <string>
@@ -24,6 +24,7 @@ class Sweeper {
  private:
   void DropStale();
   void Check(const ClaimEntry& entry);
+  void Restore(const std::string& claim_uid);
   void Remove(const ClaimEntry& entry, const std::string& why);
 
   Executor& executor_;

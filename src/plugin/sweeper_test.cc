@@ -90,6 +90,16 @@ TEST_F(SweeperTest, claim_in_use_stays_also_while_it_is_being_deleted) {
   EXPECT_TRUE(HasCdiSpec(1));
 }
 
+TEST_F(SweeperTest, deleted_files_of_a_claim_in_use_come_back) {
+  api.Put(api::kResourceClaims, ClaimObject(ClaimRef(1), kRedUid));
+  Record(Entry(1, ClaimPhase::kCompleted));
+  std::filesystem::remove_all(dir.path() / "cdi");
+  std::filesystem::remove_all(dir.path() / "plugin" / "claims");
+  Sweep();
+  EXPECT_TRUE(HasCdiSpec(1));
+  EXPECT_TRUE(std::filesystem::exists(dir.path() / "plugin" / "claims" / (ClaimUid(1) + ".json")));
+}
+
 TEST_F(SweeperTest, server_that_does_not_answer_proves_nothing) {
   api.fault = [](const kube::ApiRequest&) { return Error{ErrorCode::kUnavailable, "down"}; };
   Record(Entry(1, ClaimPhase::kCompleted));

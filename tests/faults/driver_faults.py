@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from lab.client import POD, Cluster, Kind, wait_until
+from lab.client import COMPUTE_DOMAIN, IMEX_NODE, POD, Cluster, Kind, Object, wait_until
 from tests.e2e.conftest import DRIVER_NAMESPACE
 from tests.e2e.driver_pods import PROGRAMS, imex_processes, kill, kill_all, pods_of
 from tests.e2e.node_files import CDI_DIR, PLUGIN_DIR, on_node, processes_of_pod
@@ -109,3 +109,22 @@ def overwrite_checkpoint(stage: Stage) -> None:
 @fault(sudden=True)
 def remove_checkpoint(stage: Stage) -> None:
     damage_checkpoint(stage, f"rm -f {CHECKPOINT}")
+
+
+@fault("node", drawn=False)
+def delete_plugin_directory(stage: Stage) -> None:
+    """What is held stays reported. The daemon has the deleted directories mounted, so an operator replaces its pod."""
+    held = {stage.cluster.get(COMPUTE_DOMAIN, domain.name, domain.namespace)["metadata"]["uid"] for domain in stage.load.domains}
+
+    def imex_node() -> Object:
+        return stage.cluster.get(IMEX_NODE, stage.node)["status"]
+
+    def missing() -> set[str]:
+        return held - {entry["computeDomainUID"] for entry in imex_node()["channels"]}
+
+    wait_until(lambda: not missing(), f"every domain of the load in the report of {stage.node}", 60)
+    # It fails where the plugin puts back what it takes away.
+    on_node(stage.node, "sh", "-c", f"rm -rf {PLUGIN_DIR}/* || true")
+    delete_daemon_pod(stage)
+    wait_until(lambda: imex_node()["daemon"]["state"] == "Ready", f"daemon of {stage.node} ready", 90)
+    assert not missing(), "channels that pods hold are not reported any more"
