@@ -88,7 +88,7 @@ TEST_P(PlantedDefectTest, is_found) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, PlantedDefectTest,
-                         testing::Values(Planted{Bug::kSkipAnnounce, 21143}, Planted{Bug::kStaleCheck, 374},
+                         testing::Values(Planted{Bug::kSkipAnnounce, 22492}, Planted{Bug::kStaleCheck, 374},
                                          Planted{Bug::kNoPrecondition, 216}, Planted{Bug::kStaleLook, 4},
                                          Planted{Bug::kForgetLingering, 151}, Planted{Bug::kSlotAtOnce, 1379},
                                          Planted{Bug::kStaleLiveness, 1}, Planted{Bug::kForgetCheckpoint, 18},
