@@ -1,6 +1,7 @@
 """`lab install`: puts the driver's image into the lab's nodes and installs the chart as docs/install.md says. Safe to repeat.
 
-A repetition with another image replaces controller and plugins by rolling update, and the daemons of nodes that hold no channel.
+A repetition with another image replaces controller and plugins by rolling update; the controller then replaces the daemons of nodes that
+hold no channel.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ LABELS = {
 }
 # Changes with the image, so that a new image of the same name is rolled out.
 IMAGE_ANNOTATION = "resource.nvidia.com/image-digest"
+REVISION_LABEL = "resource.nvidia.com/daemon-revision"
 
 Object = dict[str, Any]
 
@@ -79,7 +81,7 @@ def install(arguments: argparse.Namespace) -> None:
     _lab("helm", "upgrade", "--install", RELEASE, str(CHART), f"--namespace={NAMESPACE}", f"--values={VALUES}",
          f"--set-json=podAnnotations={annotations}", *(f"--set={value}" for value in arguments.set))
     _wait("controller and kubelet plugins rolled out", lambda: _rolled_out(digest), deadline)
-    _replace_idle_daemons(digest)
+    _wait("the daemons of idle nodes are replaced where the chart wants another revision", _daemons_replaced, deadline)
     _wait("each node has reported, and its daemon is ready where it has a fabric", _nodes_ready, deadline)
     _say(f"done: `{LAB.relative_to(CHECKOUT)} kubectl -n {NAMESPACE} get pods`")
 
@@ -102,7 +104,7 @@ def _rolled_out(digest: str) -> str:
     for kind in ("deployment", "daemonset"):
         for workload in _list(kind):
             if workload["metadata"]["name"] == "compute-domain-daemon":
-                continue  # replaced and waited for node by node
+                continue  # replaced by the controller, node by node
             if lack := rollout.missing(workload):
                 return lack
     old = [p["metadata"]["name"] for p in _list("pods", "app.kubernetes.io/component!=daemon") if not _has_image(p, digest)]
@@ -113,17 +115,16 @@ def _has_image(pod: Object, digest: str) -> bool:
     return pod["metadata"].get("annotations", {}).get(IMAGE_ANNOTATION) == digest
 
 
-def _replace_idle_daemons(digest: str) -> None:
-    """Deletes daemon pods of another image where that disturbs nobody; names those it leaves."""
-    held = {n["metadata"]["name"]: n.get("status", {}).get("channels", []) for n in _list("imexnodes", namespace="")}
-    for pod in _list("pods", "app.kubernetes.io/component=daemon"):
-        node = pod["spec"].get("nodeName", "")
-        if _has_image(pod, digest):
-            continue
-        if held.get(node):
-            _say(f"leaving the daemon of {node} as it is: pods hold channels there")
-        else:
-            _kubectl("delete", "pod", pod["metadata"]["name"], f"--namespace={NAMESPACE}", "--wait=true")
+def _daemons_replaced() -> str:
+    """What is still missing, or an empty text. The controller leaves the daemon of a node alone where pods hold channels."""
+    template = json.loads(_kubectl("get", "daemonset", "compute-domain-daemon", f"--namespace={NAMESPACE}", "--output=json"))
+    wanted = template["spec"]["template"]["metadata"]["labels"][REVISION_LABEL]
+    for node in _list("imexnodes", namespace=""):
+        status = node.get("status", {})
+        daemon = status.get("daemon", {})
+        if daemon.get("state", "Absent") != "Absent" and daemon.get("revision") != wanted and not status.get("channels"):
+            return f"daemon of {node['metadata']['name']} is of another revision than {wanted}"
+    return ""
 
 
 def _nodes_ready() -> str:

@@ -29,6 +29,8 @@ NodeDaemon ReadDaemon(JsonReader r) {
   daemon.state = r.Enum("state", kDaemonStates, DaemonState::kAbsent);
   daemon.connected = r.Ints("connected");
   daemon.message = r.String("message");
+  daemon.pod_uid = r.String("podUID");
+  daemon.revision = r.String("revision");
   return daemon;
 }
 
@@ -71,6 +73,24 @@ std::string ToString(FabricState state) {
 bool IsElsewhere(FabricState fabric, const std::vector<std::string>& clique_ids, const std::string& clique_id) {
   if (clique_ids.size() == 1 && clique_ids.front() == clique_id) return false;
   return fabric == FabricState::kReady || fabric == FabricState::kNone || fabric == FabricState::kMixed;
+}
+
+namespace {
+
+constexpr std::string_view kReplacement = "replace-daemon-pod-";
+
+}  // namespace
+
+std::string ReplacementToken(const std::string& pod_uid) {
+  return std::string(kReplacement) + pod_uid;
+}
+
+std::string PodToReplace(const std::string& token) {
+  return token.starts_with(kReplacement) ? token.substr(kReplacement.size()) : "";
+}
+
+bool UnderMaintenance(const ImexNode& node) {
+  return !node.status.maintenance_acknowledged.empty() || (!node.maintenance.empty() && node.status.channels.empty());
 }
 
 bool NoFabric(const ImexNodeStatus& status) {
@@ -133,6 +153,8 @@ json EncodeImexNodeStatus(const ImexNodeStatus& status) {
   };
   if (!status.daemon.domain.empty()) out["daemon"]["domain"] = status.daemon.domain;
   if (!status.daemon.message.empty()) out["daemon"]["message"] = status.daemon.message;
+  if (!status.daemon.pod_uid.empty()) out["daemon"]["podUID"] = status.daemon.pod_uid;
+  if (!status.daemon.revision.empty()) out["daemon"]["revision"] = status.daemon.revision;
   for (const LostPrepare& lost : status.lost_prepares) {
     out["lostPrepares"].push_back({{"claimUID", lost.claim_uid}, {"time", lost.time}});
   }

@@ -39,6 +39,8 @@ struct NodeDaemon {
   std::vector<int> connected;  // indexes this node sees CONNECTED, sorted, self excluded
   std::string domain = {};     // name of the IMEXDomain, which a lost and rebuilt one has again; empty: only the UID is known
   std::string message = {};    // why it is not READY, for people; empty: it is, or has not failed
+  std::string pod_uid = {};    // of the daemon's pod; empty: not known
+  std::string revision = {};   // of that pod's template, as the daemon was told; empty: not known
   bool operator==(const NodeDaemon&) const = default;
 };
 
@@ -93,6 +95,13 @@ struct ImexNode {
   bool reported = false;  // status was ever written
 };
 
+// The token of spec.maintenance by which the daemon's pod with that UID is to be replaced. No other text has this form.
+std::string ReplacementToken(const std::string& pod_uid);
+// The UID that such a token names; empty: it is another text.
+std::string PodToReplace(const std::string& token);
+// No Prepare completes there: the plugin has said so, or will say so any moment because it holds no channel.
+bool UnderMaintenance(const ImexNode& node);
+
 // The driver answers, and says that no GPU is on a multi-node fabric. Anything less (no answer, registration under way, a sick
 // GPU) is no evidence: a workload that silently ran without its channel would be worse off than one that waits.
 bool NoFabric(const ImexNodeStatus& status);
@@ -104,7 +113,7 @@ bool IsElsewhere(FabricState fabric, const std::vector<std::string>& clique_ids,
           exemptions?: [{computeDomain: {namespace,name,uid}, released, releasedClaims?}]}
    status: {bootID, driverVersion, pluginRegistered?, fabric: {state: None|Forming|Ready|Degraded|Mixed, cliqueIDs: [], message},
             daemon: {address, instance, domain?, domainUID, index, state: Absent|Starting|Ready|NotReady, connected: [],
-                     message?},
+                     message?, podUID?, revision?},
             channels: [{domain, domainUID, channel, computeDomainUID}],
             lostPrepares?: [{claimUID, time}], maintenanceAcknowledged?} */
 Result<ImexNode> DecodeImexNode(const nlohmann::json& object);

@@ -21,6 +21,8 @@ inline constexpr char kCliqueLabel[] = "nvidia.com/gpu.clique";
 inline constexpr char kDaemonNodeLabel[] = "resource.nvidia.com/imex-daemon";
 inline constexpr char kFinalizer[] = "resource.nvidia.com/computeDomain";
 inline constexpr char kWakeAnnotation[] = "resource.nvidia.com/wake";
+// Of the IMEX daemon's pods: names the state of their template.
+inline constexpr char kDaemonRevisionLabel[] = "resource.nvidia.com/daemon-revision";
 inline constexpr char kChannelDeviceClass[] = "compute-domain-default-channel.nvidia.com";
 inline constexpr char kDaemonDeviceClass[] = "compute-domain-daemon.nvidia.com";
 

@@ -26,6 +26,7 @@ struct Flags {
   std::string identity;
   std::string lease_name = "compute-domain-controller";
   std::uint16_t health_port = 8081;
+  std::string daemon_revision;
   std::string kubeconfig;
   cd::LogLevel level = cd::LogLevel::kInfo;
 };
@@ -35,7 +36,9 @@ class Program {
   Program(const Flags& flags, cd::kube::ClientConfig config)
       : signals_(loop_, [this] { Stop(); }),
         client_(loop_, std::move(config), "compute-domain-controller/" CD_VERSION, cd::RandomSeed()),
-        controller_(client_, loop_, {.seed = cd::RandomSeed(), .instance = flags.identity}),
+        controller_(
+            client_, loop_,
+            {.seed = cd::RandomSeed(), .daemon_revision = flags.daemon_revision, .ns = flags.ns, .instance = flags.identity}),
         health_(loop_, [this](std::string_view path) { return cd::AnswerProbe(path, [this] { return WhyNotReady(); }); }),
         flags_(flags) {}
 
@@ -129,6 +132,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--health-port", flags.health_port, "Port of /healthz and /readyz, 0: off")
       ->envname("CD_HEALTH_PORT")
       ->capture_default_str();
+  app.add_option("--daemon-revision", flags.daemon_revision,
+                 "Revision of the IMEX daemons that should run; others are replaced when their node is idle. Empty: none is")
+      ->envname("CD_DAEMON_REVISION");
   app.add_option("--kubeconfig", flags.kubeconfig, "kubeconfig in JSON, empty: the pod's service account")
       ->envname("CD_KUBECONFIG");
   cd::AddCommonFlags(app, flags.level);

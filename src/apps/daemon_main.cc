@@ -1,4 +1,6 @@
 // compute-domain-daemon: supervises this node's nvidia-imex in the daemon's pod.
+#include <algorithm>
+#include <cctype>
 #include <cstdio>
 
 #include "src/apps/command_line.h"
@@ -21,6 +23,13 @@ std::string NewInstance() {
 
 std::string CheckAddress(const std::string& text) {
   return cd::IsIpAddress(text) ? "" : "\"" + text + "\" is not an IP address; pass the pod's (status.podIP)";
+}
+
+// It goes into files and objects that others read.
+std::string CheckRevision(const std::string& text) {
+  const bool plain = text.size() <= 63 &&
+                     std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '-'; });
+  return plain ? "" : "\"" + text + "\" is neither a UID nor a revision; pass up to 63 letters, digits and dashes";
 }
 
 int Run(const DaemonOptions& options, cd::LogLevel level) {
@@ -57,6 +66,12 @@ int main(int argc, char** argv) {
   CLI::App* run = app.add_subcommand("run", "Supervise nvidia-imex until SIGTERM")->fallthrough();
   run->add_option("--hosts-file", hosts, "Hosts file nvidia-imex resolves names from")->envname("CD_HOSTS_FILE");
   run->add_option("--run-dir", run_dir, "Writable directory for what nvidia-imex reads")->envname("CD_RUN_DIR");
+  run->add_option("--pod-uid", options.pod_uid, "UID of this pod, told to the controller")
+      ->envname("CD_POD_UID")
+      ->check(CheckRevision);
+  run->add_option("--revision", options.revision, "Name of this pod template's state, told to the controller")
+      ->envname("CD_REVISION")
+      ->check(CheckRevision);
   run->add_option("--imex", options.imex, "Program nvidia-imex, by path or by name in PATH")->envname("CD_IMEX");
   run->add_option("--imex-ctl", options.imex_ctl, "Program nvidia-imex-ctl")->envname("CD_IMEX_CTL");
   app.add_subcommand("check", "Exit 0 when nvidia-imex is READY, else 1 and say why")->fallthrough();

@@ -17,6 +17,9 @@ using nlohmann::json;
 
 namespace {
 
+// As the chart labels them.
+constexpr char kDaemonPods[] = "app.kubernetes.io/name=computedomain-driver,app.kubernetes.io/component=daemon";
+
 domain::Liveness LivenessOf(const ObjectMeta& meta, const std::string& uid) {
   if (meta.uid != uid) return domain::Liveness::kGone;
   return meta.deleting ? domain::Liveness::kDeleting : domain::Liveness::kLive;
@@ -150,20 +153,36 @@ Status Cluster::WriteNodeSpec(const ImexNode& node, const NodeDecision& decision
   wanted.domain = decision.domain;
   wanted.refusals = decision.refusals;
   wanted.exemptions = decision.exemptions;
+  wanted.maintenance = decision.maintenance;
   const json encoded = api::EncodeImexNode(wanted);
   json patch = {{"metadata", {{"uid", node.meta.uid}}},
                 {"spec",
                  {{"refusals", encoded["spec"].value("refusals", json(nullptr))},
                   {"exemptions", encoded["spec"].value("exemptions", json(nullptr))}}}};
   // The plugin writes status all the time, so a version is demanded only where a stale view would do harm: it would take an
-  // assignment back that another leader has given since.
-  if (moves) {
-    patch["metadata"]["resourceVersion"] = node.meta.resource_version;
-    patch["spec"]["domain"] = encoded["spec"].value("domain", json(nullptr));
-  }
+  // assignment, or a maintenance, back that another leader has given since.
+  const bool maintains = decision.maintenance != node.maintenance;
+  if (moves || maintains) patch["metadata"]["resourceVersion"] = node.meta.resource_version;
+  if (moves) patch["spec"]["domain"] = encoded["spec"].value("domain", json(nullptr));
+  if (maintains) patch["spec"]["maintenance"] = encoded["spec"].value("maintenance", json(nullptr));
   const auto answer = CallAndWait(client_, kube::MergePatch(api::kImexNodes, node.meta.Key(), patch));
   ForgetIfGone(world_, node, answer);
   return Learn<ImexNode>(world_, answer, api::DecodeImexNode);
+}
+
+Result<bool> Cluster::DeleteDaemonPod(const std::string& ns, const std::string& node, const std::string& uid) {
+  const auto answer = CallAndWait(
+      client_, kube::List(api::kPods, ns, {{"labelSelector", kDaemonPods}, {"fieldSelector", "spec.nodeName=" + node}}));
+  if (!answer) return Fail(Annotate(answer.error(), "list the pods of the IMEX daemon"));
+  for (const json& item : ArrayOf(*answer, "items")) {
+    const auto meta = api::DecodeMeta(item);
+    if (!meta) return Fail(meta.error());
+    if (meta->uid != uid || meta->deleting) continue;
+    if (auto ok = IgnoreNotFound(CallAndWait(client_, kube::Delete(api::kPods, meta->Key(), uid))); !ok)
+      return Fail(Annotate(ok.error(), "delete pod " + ToString(meta->Key())));
+    return true;
+  }
+  return false;
 }
 
 Status Cluster::AddFinalizer(const api::ComputeDomain& cd) {

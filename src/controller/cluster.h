@@ -34,6 +34,8 @@ class Cluster {
   Status Remove(const api::ImexDomain& domain);
   // `moves`: the domain is written as well, if the IMEXNode still is the one that was decided from.
   Status WriteNodeSpec(const api::ImexNode& node, const NodeDecision& decision, bool moves);
+  // The pod of the node's IMEX daemon with that UID. False: it is gone, or ending already.
+  Result<bool> DeleteDaemonPod(const std::string& ns, const std::string& node, const std::string& uid);
   Status AddFinalizer(const api::ComputeDomain& cd);
   Status RemoveFinalizer(const api::ObjectMeta& meta, const api::ResourceType& type);
   // kAlreadyExists: somebody has a template of that name.

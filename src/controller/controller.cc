@@ -32,7 +32,7 @@ class Controller::Impl {
         cluster_(client, world_),
         events_(client, loop.clock(), kName, options.instance.empty() ? kName : options.instance),
         domains_(world_, cluster_, queue_, loop.clock(), options.gone_after),
-        nodes_(world_, cluster_, queue_, events_, loop.clock()),
+        nodes_(world_, cluster_, queue_, events_, loop.clock(), {options.ns, options.daemon_revision}),
         workloads_(client, loop.clock()),
         compute_domains_(world_, cluster_, domains_, queue_, events_, workloads_, loop.clock()),
         compute_domain_informer_(client, loop, {.type = api::kComputeDomains}, api::DecodeComputeDomain, options.seed + 1),

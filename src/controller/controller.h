@@ -12,6 +12,8 @@ namespace cd::controller {
 struct ControllerOptions {
   Duration gone_after{15 * 60 * 1'000};  // a Node absent for that long took its processes with it
   std::uint64_t seed = 0;                // spreads the informers' reconnects
+  std::string daemon_revision = {};      // of the IMEX daemons that should run; empty: none is ever replaced
+  std::string ns = {};                   // where their pods are
   std::string instance = {};             // who tells events, e.g. the pod's name; empty: the controller's own name
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/domain/cd_status.h"
+#include "src/domain/maintenance.h"
 #include "src/domain/members.h"
 
 namespace cd::controller {
@@ -90,6 +91,13 @@ void Exempt(const NodeSnapshot& in, NodeDecision& out) {
   out.verify = std::move(decision.verify);
 }
 
+void Maintain(const NodeSnapshot& in, NodeDecision& out) {
+  const bool may_begin = !in.clique || domain::MayBeginMaintenance(*in.clique);
+  domain::MaintenanceDecision decision = domain::DecideMaintenance({*in.node, in.daemon_revision, !in.claims.empty(), may_begin});
+  out.maintenance = std::move(decision.token);
+  out.delete_pod = std::move(decision.delete_pod);
+}
+
 domain::WakeInput Progress(const NodeSnapshot& in, const WaitingClaim& claim) {
   const std::string& uid = claim.demand.config.domain_id;
   const api::ImexDomain* domain = in.clique && in.clique->domain ? &*in.clique->domain : nullptr;
@@ -147,8 +155,9 @@ NodeDecision DecideNode(const NodeSnapshot& snapshot) {
   out.domain = Assignment(snapshot);
   out.refusals = Refusals(snapshot, out);
   Exempt(snapshot, out);
+  Maintain(snapshot, out);
   out.write = out.domain != snapshot.node->domain || out.refusals != snapshot.node->refusals ||
-              out.exemptions != snapshot.node->exemptions;
+              out.exemptions != snapshot.node->exemptions || out.maintenance != snapshot.node->maintenance;
   Wake(snapshot, out);
   return out;
 }

@@ -29,6 +29,7 @@ struct NodeSnapshot {
   std::optional<domain::Clique> clique;
   std::vector<WaitingClaim> claims;
   domain::KnownDomains known;
+  std::string daemon_revision;  // see domain::MaintenanceInput
 };
 
 struct WakeRecord {
@@ -44,10 +45,12 @@ std::string CallsOf(const api::ImexNode& node, const std::string& claim_uid);
 struct NodeDecision {
   std::set<LookUp> look_up;            // read first, then decide again
   std::vector<api::ObjectRef> verify;  // the same, one live GET each
-  bool write = false;                  // domain, refusals or exemptions differ from the node's spec
+  bool write = false;                  // domain, refusals, exemptions or maintenance differ from the node's spec
   std::optional<api::DomainAssignment> domain;
   std::vector<api::Refusal> refusals;  // `node` is empty
   std::vector<api::Exemption> exemptions;
+  std::string maintenance;
+  std::string delete_pod;                     // UID of the IMEX daemon's pod that is to be deleted; empty: none
   std::vector<WaitingClaim> without_channel;  // their pods are to be told that they run without a channel
   std::vector<api::ObjectRef> wake;           // pods
   std::vector<WakeRecord> states;             // to be remembered

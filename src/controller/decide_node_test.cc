@@ -17,6 +17,7 @@ struct NodeWorld {
   bool has_domain = true;
   domain::KnownDomains known;
   std::vector<WaitingClaim> claims;
+  std::string daemon_revision;
 
   NodeWorld() {
     domain.members = {Member(0, "a")};
@@ -37,6 +38,7 @@ struct NodeWorld {
     if (!has_domain) snapshot.clique->domain.reset();
     snapshot.known = known;
     snapshot.claims = claims;
+    snapshot.daemon_revision = daemon_revision;
     return DecideNode(snapshot);
   }
 };
@@ -166,6 +168,39 @@ TEST(DecideNodeTest, late_daemon_wakes_each_waiting_pod_once) {
   world.node.status.daemon.state = api::DaemonState::kReady;
   decision = world.Decide();
   EXPECT_EQ(decision.wake.size(), 1U);
+}
+
+TEST(DecideNodeTest, daemon_of_another_revision_is_replaced_when_the_node_is_idle) {
+  NodeWorld world;
+  world.daemon_revision = "new";
+  world.node.status.daemon.revision = "old";
+  world.node.status.daemon.pod_uid = "former";
+  EXPECT_FALSE(world.Decide().write) << "a pod runs";
+  world.claims.clear();
+  EXPECT_FALSE(world.Decide().write) << "its processes may live on";
+  world.node.status.channels.clear();
+  EXPECT_TRUE(world.Decide().write);
+  const std::string token = world.Decide().maintenance;
+  EXPECT_EQ(token, api::ReplacementToken("former"));
+  world.node.maintenance = world.node.status.maintenance_acknowledged = token;
+  EXPECT_FALSE(world.Decide().write);
+  EXPECT_EQ(world.Decide().delete_pod, "former");
+  world.node.status.daemon.revision = "new";
+  world.node.status.daemon.pod_uid = "next";
+  EXPECT_TRUE(world.Decide().write);
+  EXPECT_EQ(world.Decide().maintenance, "");
+}
+
+TEST(DecideNodeTest, pod_that_came_during_a_maintenance_is_woken_after_it) {
+  NodeWorld world;
+  world.node.status.channels.clear();
+  world.node.maintenance = world.node.status.maintenance_acknowledged = "by-hand";
+  world.claims[0].age = Duration(9'000);
+  EXPECT_EQ(world.Decide().states[0].state, WakeState::kBlocked);
+  world.claims[0].state = WakeState::kBlocked;
+  world.node.maintenance.clear();
+  world.node.status.maintenance_acknowledged.clear();
+  EXPECT_EQ(world.Decide().wake.size(), 1U);
 }
 
 TEST(DecideNodeTest, young_claim_without_lease_is_looked_at_again) {

@@ -5,12 +5,19 @@
 
 namespace cd::controller {
 
+namespace {
+
+constexpr Duration kLookAtDaemonAgain{10'000};
+
+}  // namespace
+
 Status NodeReconciler::Reconcile(const std::string& name) {
   std::map<std::string, domain::Liveness> verified;
   while (true) {
     auto snapshot = world_.SnapshotNode(name);
     if (!snapshot) return {};
     snapshot->known.verified = verified;
+    snapshot->daemon_revision = daemons_.revision;
     const NodeDecision decision = DecideNode(*snapshot);
     if (!decision.NeedsReads()) return Act(*snapshot, decision);
     for (const api::ObjectRef& owner : decision.verify) {
@@ -51,7 +58,11 @@ Status NodeReconciler::Act(const NodeSnapshot& snapshot, const NodeDecision& dec
                                        {"imexDomain", decision.domain ? decision.domain->name : ""},
                                        {"index", decision.domain ? decision.domain->index : -1},
                                        {"refusals", decision.refusals.size()},
-                                       {"exemptions", decision.exemptions.size()}});
+                                       {"exemptions", decision.exemptions.size()},
+                                       {"maintenance", decision.maintenance}});
+  }
+  if (!decision.delete_pod.empty()) {
+    if (auto ok = ReplaceDaemon(name, decision.delete_pod); !ok) return ok;
   }
   for (const api::ObjectRef& pod : decision.wake) {
     if (auto ok = cluster_.Wake(pod, FormatMicroTime(clock_.WallNow())); !ok)
@@ -62,6 +73,16 @@ Status NodeReconciler::Act(const NodeSnapshot& snapshot, const NodeDecision& dec
   world_.Remember(decision.states);
   // A moment later than the limit, so that the look is past it.
   if (decision.again) queue_.AddAfter(NodeKey(name), *decision.again + Duration{50});
+  return {};
+}
+
+// Repeated until the node reports another pod: the answer may have been lost, and no event need follow.
+Status NodeReconciler::ReplaceDaemon(const std::string& node, const std::string& pod_uid) {
+  const auto deleted = cluster_.DeleteDaemonPod(daemons_.ns, node, pod_uid);
+  if (!deleted) return Fail(deleted.error());
+  if (*deleted)
+    LogInfo("IMEX daemon of an idle node is replaced", {{"node", node}, {"uid", pod_uid}, {"revision", daemons_.revision}});
+  queue_.AddAfter(NodeKey(node), kLookAtDaemonAgain);
   return {};
 }
 

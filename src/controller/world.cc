@@ -63,6 +63,14 @@ void World::NodeChanged(const ImexNode& node) {
   for (const ChannelClaim* claim : ClaimsOn(node.meta.name)) QueueComputeDomain(claim->config->domain_id);
 }
 
+// It is somebody else's turn to have its daemon replaced.
+void World::QueueNeighbours(const ImexNode& node) {
+  const std::string clique = CliqueNameOf(node);
+  for (const auto& [key, other] : nodes_.objects()) {
+    if (CliqueNameOf(*other) == clique) QueueNode(key.name);
+  }
+}
+
 void World::DomainChanged(const ImexDomain& domain) {
   QueueDomain(domain.meta.name);
   for (const auto& [key, node] : nodes_.objects()) {
@@ -120,6 +128,7 @@ void World::Put(const std::shared_ptr<const ImexNode>& node, Source source) {
   if (!nodes_.Put(node, source)) return;
   if (before) QueueDomainsOf(*before);
   NodeChanged(*node);
+  if (before && !before->maintenance.empty() && node->maintenance.empty()) QueueNeighbours(*before);
 }
 
 void World::Put(const std::shared_ptr<const ChannelClaim>& claim, Source source) {
@@ -163,6 +172,7 @@ void World::Remove(const std::shared_ptr<const ImexNode>& node) {
   const std::lock_guard lock(mutex_);
   nodes_.Remove(node);
   NodeChanged(*node);
+  if (!node->maintenance.empty()) QueueNeighbours(*node);
 }
 
 void World::Remove(const std::shared_ptr<const ChannelClaim>& claim) {

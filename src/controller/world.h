@@ -89,6 +89,7 @@ class World {
   void QueueThoseWhoLeft(const api::ImexDomain& before, const api::ImexDomain& after);
   void QueueClaimsPlace(const ChannelClaim& claim);
   void NodeChanged(const api::ImexNode& node);
+  void QueueNeighbours(const api::ImexNode& node);
   void DomainChanged(const api::ImexDomain& domain);
   void ComputeDomainChanged(const api::ComputeDomain& cd);
   void TemplateChanged(const ClaimTemplate& claim_template);

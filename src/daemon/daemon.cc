@@ -127,7 +127,9 @@ void Daemon::Do(const AskImex& action) {
 }
 
 void Daemon::Do(const PublishStatus& action) {
-  const fabric::DaemonStatus& status = action.status;
+  fabric::DaemonStatus status = action.status;
+  status.pod_uid = options_.pod_uid;
+  status.revision = options_.revision;
   const auto connected = std::count_if(status.peers.begin(), status.peers.end(),
                                        [](const fabric::PeerStatus& peer) { return peer.state == fabric::kPeerConnected; });
   LogInfo("status", {{"state", status.state},

@@ -19,6 +19,8 @@ namespace cd::daemon {
 struct DaemonOptions {
   std::filesystem::path dir;  // holds desired/ and status/
   std::string pod_ip;
+  std::string pod_uid;
+  std::string revision;  // of the pod's template
   std::filesystem::path hosts_file;
   std::filesystem::path run_dir;
   std::string imex;

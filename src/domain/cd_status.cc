@@ -61,6 +61,7 @@ std::string WhyNotReady(const std::string& uid, const std::string& name, const I
   if (lease == nullptr || lease->state != LeaseState::kActive) return "its clique has no channel for this ComputeDomain yet";
   if (api::IsElsewhere(node->status.fabric, node->status.clique_ids, domain->clique_id))
     return "its GPUs have left the NVLink partition that its processes hold channels of";
+  if (api::UnderMaintenance(*node)) return "its IMEX daemon is under maintenance";
   if (!ServesNow(*domain, *node)) return NotReadyDaemon(*node);
   return "";
 }
@@ -232,7 +233,7 @@ const Condition* Find(const ComputeDomainStatus& status, const std::string& type
 bool ServesNow(const ImexDomain& domain, const ImexNode& node) {
   const api::DomainMember* member = FindMember(domain, node.meta.name);
   const api::NodeDaemon& daemon = node.status.daemon;
-  if (api::IsElsewhere(node.status.fabric, node.status.clique_ids, domain.clique_id)) return false;
+  if (api::IsElsewhere(node.status.fabric, node.status.clique_ids, domain.clique_id) || api::UnderMaintenance(node)) return false;
   return member != nullptr && node.domain && node.domain->uid == domain.meta.uid && node.domain->index == member->index &&
          daemon.state == DaemonState::kReady && daemon.domain_uid == domain.meta.uid && daemon.index == member->index;
 }

@@ -20,6 +20,7 @@ constexpr int kAnyInt = std::numeric_limits<int>::max();
 constexpr std::size_t kMaxError = 1024;
 constexpr std::size_t kMaxMessage = 512;  // of it, what the API shows
 constexpr std::size_t kMaxVersion = 64;
+constexpr std::size_t kMaxRevision = 63;  // a label
 // A daemon that cut its text before it replaced invalid bytes made three of each.
 constexpr std::size_t kGrowth = 3;
 // What nvidia-imex accepts for a path in its configuration.
@@ -160,6 +161,8 @@ std::string EncodeDaemonStatus(const DaemonStatus& status) {
                {"state", status.state},
                {"peers", std::move(peers)},
                {"imexVersion", Printable(status.imex_version, kMaxVersion)},
+               {"podUID", status.pod_uid},
+               {"revision", status.revision},
                {"error", Printable(status.error, kMaxError)}});
 }
 
@@ -179,6 +182,8 @@ Result<DaemonStatus> DecodeDaemonStatus(std::string_view text) {
   status.state = file.Has("state") ? file.PlainText("state", 32) : status.state;
   for (JsonReader& r : file.Children("peers", kMaxNodeSlots)) status.peers.push_back(ReadPeer(r));
   status.imex_version = file.PlainText("imexVersion", kGrowth * kMaxVersion);
+  status.pod_uid = file.PlainText("podUID", kMaxRevision);
+  status.revision = file.PlainText("revision", kMaxRevision);
   status.error = file.PlainText("error", kGrowth * kMaxError);
   if (!IsStateWord(status.state)) file.Reject("state", "must be a word in capitals");
   if (!status.address.empty() && !IsIpAddress(status.address)) file.Reject("address", "must be an IP address");
@@ -205,6 +210,8 @@ api::NodeDaemon ToNodeDaemon(const DaemonStatus& status) {
   }
   std::sort(daemon.connected.begin(), daemon.connected.end());
   if (daemon.state != api::DaemonState::kReady) daemon.message = Printable(status.error, kMaxMessage);
+  daemon.pod_uid = status.pod_uid;
+  daemon.revision = status.revision;
   return daemon;
 }
 

@@ -5,7 +5,8 @@
 //                                             config {waitForQuorum, nodeDisconnectedGraceSeconds, logLevel, serverPort,
 //                                             commandPort}, tls {key, certificate, authority}}
 //   status/status.json     daemon → plugin   {version, instance, bootID, domain, domainUID, index, address, state,
-//                                             peers [{index,state}], imexVersion, error}
+//                                             peers [{index,state}], imexVersion, podUID, revision,
+//                                             error}
 //
 // Both are at most 64 KiB. Unknown fields are ignored, so that a newer
 // writer can add some; a version other than 1 is refused. The daemon is network-facing: its file is read like any foreign input.
@@ -94,7 +95,9 @@ struct DaemonStatus {
   std::string state = kStateStopped;
   std::vector<PeerStatus> peers;  // live members of desired.hosts without this node; sorted by index
   std::string imex_version;
-  std::string error;  // why state is not what desired.json asks for
+  std::string pod_uid;   // of the daemon's own pod, as its command line says
+  std::string revision;  // the same of that pod's template
+  std::string error;     // why state is not what desired.json asks for
   bool operator==(const DaemonStatus&) const = default;
 };
 

@@ -79,8 +79,8 @@ TEST(Desired, broken_or_huge_text_is_refused) {
 
 TEST(DaemonStatus, survives_encoding) {
   DaemonStatus status{
-      "6f1d",       "boot", "clique.1", "uid", 3, "10.0.0.4", kStateReady, {{0, "CONNECTED"}, {7, "NEVER_CONNECTED"}},
-      "580.105.08", ""};
+      "6f1d",       "boot",    "clique.1",   "uid", 3, "10.0.0.4", kStateReady, {{0, "CONNECTED"}, {7, "NEVER_CONNECTED"}},
+      "580.105.08", "pod-uid", "7530a4bd47", ""};
   const auto decoded = DecodeDaemonStatus(EncodeDaemonStatus(status));
   ASSERT_TRUE(decoded) << decoded.error().message;
   EXPECT_EQ(*decoded, status);
@@ -93,6 +93,16 @@ TEST(DaemonStatus, foreign_bytes_of_an_error_do_not_make_the_file_unreadable) {
   const auto decoded = DecodeDaemonStatus(EncodeDaemonStatus(status));
   ASSERT_TRUE(decoded) << decoded.error().message;
   EXPECT_TRUE(decoded->error.starts_with("line  [31m"));
+}
+
+TEST(DaemonStatus, its_revision_reaches_the_report) {
+  DaemonStatus status;
+  status.revision = "7530a4bd47";
+  status.pod_uid = "pod-uid";
+  EXPECT_EQ(ToNodeDaemon(status).revision, "7530a4bd47");
+  EXPECT_EQ(ToNodeDaemon(status).pod_uid, "pod-uid");
+  EXPECT_FALSE(DecodeDaemonStatus(R"({"version":1,"revision":")" + std::string(64, 'x') + "\"}"))
+      << "the API server would refuse it";
 }
 
 TEST(DaemonStatus, nothing_an_intruder_writes_passes_unchecked) {

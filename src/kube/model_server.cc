@@ -1,6 +1,7 @@
 #include "src/kube/model_server.h"
 
 #include <algorithm>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -74,20 +75,30 @@ void DropNulls(json& value) {
 }  // namespace
 
 Selection Selection::Of(const api::ResourceType& type, const std::string& ns, const std::map<std::string, std::string>& query) {
-  static const std::string kName = "metadata.name=";
-  Selection out{type.plural, ns, "", ""};
-  if (const auto it = query.find("fieldSelector"); it != query.end() && it->second.starts_with(kName)) {
-    out.name = it->second.substr(kName.size());
+  static const std::string kName = "metadata.name=", kNodeName = "spec.nodeName=";
+  Selection out{type.plural, ns, "", "", {}};
+  if (const auto it = query.find("fieldSelector"); it != query.end()) {
+    if (it->second.starts_with(kName)) out.name = it->second.substr(kName.size());
+    if (it->second.starts_with(kNodeName)) out.node_name = it->second.substr(kNodeName.size());
   }
-  if (const auto it = query.find("labelSelector"); it != query.end()) out.label_key = it->second;
+  if (const auto it = query.find("labelSelector"); it != query.end()) {
+    std::istringstream terms(it->second);
+    for (std::string term; std::getline(terms, term, ',');) {
+      const std::size_t equals = term.find('=');
+      out.labels[term.substr(0, equals)] = equals == std::string::npos ? "" : term.substr(equals + 1);
+    }
+  }
   return out;
 }
 
 bool Selection::Admits(const ObjectKey& key, const json& object) const {
   if ((!ns.empty() && key.ns != ns) || (!name.empty() && key.name != name)) return false;
-  if (label_key.empty()) return true;
-  const auto labels = object["metadata"].find("labels");
-  return labels != object["metadata"].end() && labels->contains(label_key);
+  if (!node_name.empty() && object.value("/spec/nodeName"_json_pointer, "") != node_name) return false;
+  return std::all_of(labels.begin(), labels.end(), [&](const auto& wanted) {
+    const auto found = object["metadata"].find("labels");
+    if (found == object["metadata"].end() || !found->contains(wanted.first)) return false;
+    return wanted.second.empty() || found->at(wanted.first) == wanted.second;
+  });
 }
 
 const std::string& HistoryEvent::Text() const {

@@ -21,9 +21,10 @@ using ObjectPtr = std::shared_ptr<const nlohmann::json>;
 // Which objects a list or watch is about.
 struct Selection {
   std::string plural;
-  std::string ns;         // empty: all
-  std::string name;       // empty: all
-  std::string label_key;  // empty: all; else those that carry it
+  std::string ns;                             // empty: all
+  std::string name;                           // empty: all
+  std::string node_name;                      // of pods; empty: all
+  std::map<std::string, std::string> labels;  // that an object must carry; empty value: whichever
 
   static Selection Of(const api::ResourceType& type, const std::string& ns, const std::map<std::string, std::string>& query);
   bool Admits(const api::ObjectKey& key, const nlohmann::json& object) const;

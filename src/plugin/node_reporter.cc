@@ -44,10 +44,7 @@ void NodeReporter::SetObserved(const std::shared_ptr<const api::ImexNode>& node)
       known_.reset();
     }
   } else {
-    // Versions without an order tell nothing, and count as newer.
-    const bool older =
-        known_ && node->meta.uid == known_->uid && api::VersionOrder(node->meta.resource_version, known_->resource_version) < 0;
-    if (!older) Learn(*node);
+    Learn(*node);
   }
   if (!owner_) AskForWaiting();
   FollowMaintenance();
@@ -61,6 +58,7 @@ void NodeReporter::SetFabric(const fabric::FabricView& fabric) {
 
 void NodeReporter::SetDaemon(const api::NodeDaemon& daemon) {
   daemon_ = daemon;
+  FollowMaintenance();
   Reconcile();
 }
 
@@ -142,6 +140,8 @@ void NodeReporter::Write(const api::ImexNodeStatus& desired) {
   if (desired.lost_prepares.empty()) status["lostPrepares"] = nullptr;
   if (desired.daemon.domain.empty()) status["daemon"]["domain"] = nullptr;
   if (desired.daemon.message.empty()) status["daemon"]["message"] = nullptr;
+  if (desired.daemon.pod_uid.empty()) status["daemon"]["podUID"] = nullptr;
+  if (desired.daemon.revision.empty()) status["daemon"]["revision"] = nullptr;
   const json patch{{"metadata", {{"resourceVersion", known_->resource_version}}}, {"status", std::move(status)}};
   turn_ = Requesting{};
   client_.Call(kube::MergePatch(api::kImexNodes, {"", node_}, patch, "status"), [this, desired](Result<json> answer) {
@@ -192,7 +192,10 @@ bool NodeReporter::IsCurrent(const std::shared_ptr<const api::ImexNode>& node) c
   return node->meta.uid == known_->uid && !(api::VersionOrder(node->meta.resource_version, known_->resource_version) < 0);
 }
 
+// An answer may come after the watch has told of a later version. Versions without an order tell nothing, and count as newer.
 void NodeReporter::Learn(const api::ImexNode& node) {
+  if (known_ && node.meta.uid == known_->uid && api::VersionOrder(node.meta.resource_version, known_->resource_version) < 0)
+    return;
   known_ = Known{node.meta.uid, node.meta.resource_version, node.reported ? node.status : api::ImexNodeStatus{},
                  node.domain ? node.domain->uid : ""};
   wanted_maintenance_ = node.maintenance;
@@ -220,11 +223,19 @@ void NodeReporter::FinishWithdrawals() {
 }
 
 void NodeReporter::FollowMaintenance() {
-  if (!owner_ || wanted_maintenance_ == state_.last().maintenance) return;
+  const std::string& standing = state_.last().maintenance;
+  if (!owner_ || wanted_maintenance_ == standing) return;
+  // Once this node's word was given, the deletion of that pod may be on its way, whatever the API says now: perhaps the IMEXNode
+  // with the wish was lost. Only the pod's end ends it.
+  const std::string replaced = api::PodToReplace(standing);
+  if (!replaced.empty() && (daemon_.pod_uid.empty() || daemon_.pod_uid == replaced)) return;
   if (!wanted_maintenance_.empty() && !HeldChannels(state_.last()).empty()) return;  // asked again when a channel is given up
   state_.Transact([token = wanted_maintenance_](Checkpoint& checkpoint) { return SetMaintenance(checkpoint, token); },
-                  [token = wanted_maintenance_](const Status& result) {
-                    if (result) LogInfo("maintenance", {{"token", token}, {"acknowledged", !token.empty()}});
+                  [this, token = wanted_maintenance_](const Status& result) {
+                    if (result) return LogInfo("maintenance", {{"token", token}, {"acknowledged", !token.empty()}});
+                    // A withdrawal may be on its way, or the disk takes nothing: no event need follow.
+                    LogWarning("cannot record a maintenance, trying on", {{"token", token}, {"error", result.error().message}});
+                    executor_.PostAfter(kRetry, [this] { FollowMaintenance(); });
                   });
 }
 

@@ -425,6 +425,35 @@ TEST_F(NodeReporterTest, maintenance_is_acknowledged_when_no_channel_is_held_and
   EXPECT_EQ(instance->state.last().maintenance, "");
 }
 
+TEST_F(NodeReporterTest, word_that_a_daemons_pod_may_be_deleted_stands_until_there_is_another_pod) {
+  auto instance = Start();
+  instance->reporter.BecomePublisher(OwnedBy(kOwner));
+  executor.RunPosted();
+  api::NodeDaemon daemon;
+  daemon.state = api::DaemonState::kReady;
+  daemon.pod_uid = "former";
+  instance->reporter.SetDaemon(daemon);
+  const std::string token = api::ReplacementToken("former");
+  auto object = *api.Find(api::kImexNodes, {"", kNode});
+  object["spec"]["maintenance"] = token;
+  api.Put(api::kImexNodes, object);
+  executor.RunPosted();
+  ASSERT_EQ(Stored().status.maintenance_acknowledged, token);
+  object = *api.Find(api::kImexNodes, {"", kNode});
+  object["spec"].erase("maintenance");
+  api.Put(api::kImexNodes, object);
+  executor.RunPosted();
+  EXPECT_EQ(instance->state.last().maintenance, token) << "a request to delete it may be on its way";
+  instance->reporter.SetDaemon({});
+  executor.RunPosted();
+  EXPECT_EQ(instance->state.last().maintenance, token) << "the same pod may come up again";
+  daemon.pod_uid = "next";
+  instance->reporter.SetDaemon(daemon);
+  executor.RunPosted();
+  EXPECT_EQ(Stored().status.maintenance_acknowledged, "");
+  EXPECT_EQ(instance->state.last().maintenance, "");
+}
+
 TEST_F(NodeReporterTest, server_that_keeps_something_else_is_not_written_to_without_pause) {
   api.admit = [](nlohmann::json& object) {
     if (object.contains("status")) object["status"].erase("driverVersion");

@@ -82,7 +82,7 @@ std::string MissingOnNode(const NodeView& view) {
   if (member == nullptr || member->index != assigned.index) {
     return "this node has no slot in IMEXDomain " + assigned.name + " yet";
   }
-  if (!view.imex_node->maintenance.empty()) return "the node's IMEX daemon is under maintenance";
+  if (api::UnderMaintenance(*view.imex_node)) return "the node's IMEX daemon is under maintenance";
   const api::NodeDaemon& daemon = view.daemon;
   if (daemon.state == api::DaemonState::kAbsent) return "no IMEX daemon runs on this node (DaemonSet compute-domain-daemon)";
   if (daemon.domain_uid != assigned.uid || daemon.index != assigned.index) {

@@ -190,7 +190,30 @@ def test_the_controller_wakes_a_pod(installed: ApiServer, workload: Object) -> N
 ], ids=["change", "remove", "add", "label", "finalizer", "spec", "owner"])
 def test_the_controller_may_change_nothing_else_of_a_pod(installed: ApiServer, workload: Object, patch: Object) -> None:
     answer = installed.patch(f"{PODS}/{name_of(workload)}", patch, CONTROLLER)
-    assert refused_by_policy(answer, "the annotation resource.nvidia.com/wake of a pod and nothing else")
+    assert refused_by_policy(answer, "the annotation resource.nvidia.com/wake of a pod and delete its own IMEX daemons, and nothing else")
+
+
+def labelled_pod(namespace: str, **labels: str) -> tuple[str, Object]:
+    made = pod(f"pod-{next(_numbers)}")
+    made["metadata"]["labels"] = {f"app.kubernetes.io/{key}": value for key, value in labels.items()}
+    return f"/api/v1/namespaces/{namespace}/pods", made
+
+
+@pytest.mark.parametrize(("namespace", "labels", "allowed"), [
+    (NAMESPACE, {"name": "computedomain-driver", "component": "daemon"}, True),
+    (NAMESPACE, {"name": "computedomain-driver", "component": "kubelet-plugin"}, False),
+    (NAMESPACE, {}, False),
+], ids=["daemon", "plugin", "stranger"])
+def test_the_controller_deletes_its_own_daemons_and_no_other_pod(installed: ApiServer, namespace: str, labels: dict[str, str], allowed: bool) -> None:
+    path, made = labelled_pod(namespace, **labels)
+    answer = installed.create(path, made)
+    assert answer.ok, answer.message
+    deleted = installed.request("DELETE", f"{path}/{made['metadata']['name']}", who=CONTROLLER)
+    assert deleted.ok if allowed else refused_by_policy(deleted, "delete its own IMEX daemons, and nothing else"), deleted.message
+
+
+def test_the_controller_deletes_no_pod_of_another_namespace(installed: ApiServer, workload: Object) -> None:
+    assert refused_by_role(installed.request("DELETE", f"{PODS}/{name_of(workload)}", who=CONTROLLER))
 
 
 def test_policies_bind_nobody_else(installed: ApiServer, node: Object, workload: Object) -> None:

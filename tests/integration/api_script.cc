@@ -217,6 +217,10 @@ std::vector<Step> ComputeDomainInNamespace(const std::string& ns) {
       {"list by another name",
        [=](Endpoint&) { return kube::List(api::kComputeDomains, ns, {{"fieldSelector", "metadata.name=blue"}}); }},
       {"list by label", [=](Endpoint&) { return kube::List(api::kComputeDomains, ns, {{"labelSelector", "queue"}}); }},
+      {"list by the label's value",
+       [=](Endpoint&) { return kube::List(api::kComputeDomains, ns, {{"labelSelector", "queue=a"}}); }},
+      {"list by two labels",
+       [=](Endpoint&) { return kube::List(api::kComputeDomains, ns, {{"labelSelector", "queue,no-such-label=x"}}); }},
       {"ComputeDomain is deleted", [=](Endpoint&) { return kube::Delete(api::kComputeDomains, cd_key); }},
       {"finalizer of one that is deleted goes",
        [=](Endpoint&) {

@@ -91,7 +91,7 @@ TEST_F(ModelServerTest, watches_tell_the_same) {
     fake_->Learn(step.name, fake_->Call(step.request(*fake_)));
   }
   std::vector<std::string> expected;
-  const kube::Selection selection{api::kImexDomains.plural, "", domain, ""};
+  const kube::Selection selection{api::kImexDomains.plural, "", domain, "", {}};
   std::uint64_t seen = model_from;
   while (const kube::HistoryEvent* event = model_.Next(selection, seen, seen)) {
     expected.push_back(std::string(event->type) + " " + Comparable(*event->object).dump());

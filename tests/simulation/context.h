@@ -42,6 +42,7 @@ struct Context {
   bool daemons_changed = false;    // those connections may have
   std::set<std::string> optional;  // UIDs of ComputeDomains with fabricPolicy Optional, also of deleted ones
   std::set<std::string> single;    // the same with partitionPolicy Single
+  int daemon_revision = 1;         // of the template of the daemons' pods
   bool holders_changed = false;    // processes or daemons came or went since the last check
 
   bool Has(Bug bug) const { return bugs.contains(bug); }

@@ -22,6 +22,8 @@ ControllerProcess::ControllerProcess(Context& context)
   InstallBugs();
   controller::ControllerOptions options;
   options.seed = context.dice.Next();
+  options.ns = "driver";
+  options.daemon_revision = std::to_string(context.daemon_revision);
   if (context.Has(Bug::kSlotAtOnce)) options.gone_after = Duration(0);
   controller_ = std::make_unique<controller::Controller>(client_, executor_, options);
   controller_->StartInformers();

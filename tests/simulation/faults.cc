@@ -29,6 +29,7 @@ void Simulation::AddFaults() {
       {"Node deleted", 2, [this] { return DeleteNode(); }},
       {"controller crash", 4, [this] { return CrashController(); }},
       {"second leader", 4, [this] { return StartSecondLeader(); }},
+      {"upgrade of the daemons", 2, [this] { return UpgradeDaemons(); }},
       {"API outage", 2, [this] { return StopApi(); }},
       {"bad network", 3, [this] { return SpoilNetwork(); }},
       {"history is compacted", 2, [this] { return CompactHistory(); }},
@@ -118,6 +119,13 @@ bool Simulation::StartSecondLeader() {
     if (controllers_.size() == 2) controllers_.erase(controllers_.begin());
   });
   return true;
+}
+
+// The controller of the revision before may lead for a while.
+bool Simulation::UpgradeDaemons() {
+  if (controllers_.size() != 1) return false;
+  ++context_.daemon_revision;
+  return StartSecondLeader();
 }
 
 bool Simulation::StopApi() {

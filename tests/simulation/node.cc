@@ -6,6 +6,12 @@
 
 namespace cd::simulation {
 
+namespace {
+
+constexpr char kDriverNamespace[] = "driver";
+
+}  // namespace
+
 Node::Node(Context& context, std::string name, std::string clique)
     : context_(context),
       name_(std::move(name)),
@@ -84,6 +90,8 @@ api::NodeDaemon Node::DaemonStatus() const {
   if (!daemon_.pod) return status;
   status.address = daemon_.address;
   status.instance = daemon_.instance;
+  status.revision = daemon_.revision;
+  status.pod_uid = daemon_.pod_uid;
   if (!daemon_.instance.empty()) {
     status.domain = daemon_.domain.name;
     status.domain_uid = daemon_.domain.uid;
@@ -105,13 +113,31 @@ void Node::SetDesired(const fabric::Desired& desired) {
 }
 
 bool Node::DaemonHasWork() const {
+  if (DaemonPodEnds()) return true;
   if (!powered_ || !daemon_.pod || !desired_) return false;
   const bool wanted = desired_->run && desired_->domain && desired_->boot_id == BootId();
   if (daemon_.running) return !wanted || *desired_->domain != daemon_.domain || !daemon_.ready;
   return wanted;
 }
 
+// Its pod was told to end, by whomever.
+bool Node::DaemonPodEnds() const {
+  if (!powered_ || !daemon_.pod) return false;
+  const ObjectPtr pod = context_.server.Find(api::kPods, {kDriverNamespace, daemon_.pod_name});
+  return pod == nullptr || pod->at("metadata").contains("deletionTimestamp");
+}
+
+// The DaemonSet makes another one, of the template as it is then.
+void Node::EndDaemonPod() {
+  if (daemon_.running) StopImex("its pod is deleted");
+  context_.server.Erase(api::kPods, {kDriverNamespace, daemon_.pod_name});
+  daemon_ = Daemon();
+  TellPlugins(&PluginProcess::DaemonChanged);
+  context_.environment.PostAfter(context_.dice.Between(Duration(100), Duration(10'000)), [this] { StartDaemon(); });
+}
+
 void Node::StepDaemon() {
+  if (DaemonPodEnds()) return EndDaemonPod();
   const bool wanted = desired_->run && desired_->domain && desired_->boot_id == BootId();
   const auto same_map = [](const fabric::DesiredDomain& a, const fabric::DesiredDomain& b) {
     return a.name == b.name && a.index == b.index && a.slots == b.slots;
@@ -165,8 +191,21 @@ void Node::StopImex(const char* why) {
 
 void Node::StartDaemon() {
   if (!powered_ || daemon_.pod) return;
+  if (!daemon_.pod_name.empty()) context_.server.Erase(api::kPods, {kDriverNamespace, daemon_.pod_name});
   daemon_ = Daemon();
   daemon_.pod = true;
+  daemon_.revision = std::to_string(context_.daemon_revision);
+  daemon_.pod_name = "daemon-of-" + name_ + "-" + std::to_string(daemon_pods_++);
+  const auto pod = context_.server.Handle(kube::Create(api::kPods, kDriverNamespace,
+                                                       {{"metadata",
+                                                         {{"name", daemon_.pod_name},
+                                                          {"finalizers", nlohmann::json::array({"simulation/kubelet"})},
+                                                          {"labels",
+                                                           {{"app.kubernetes.io/name", "computedomain-driver"},
+                                                            {"app.kubernetes.io/component", "daemon"},
+                                                            {api::kDaemonRevisionLabel, daemon_.revision}}}}},
+                                                        {"spec", {{"nodeName", name_}}}}));
+  daemon_.pod_uid = pod->at("metadata")["uid"];
   daemon_.address = "10.0." + name_.substr(name_.find('-') + 1) + "." + std::to_string(pod_ips_++ % 250 + 1);
   TellPlugins(&PluginProcess::DaemonChanged);
 }
@@ -186,6 +225,7 @@ void Node::PowerOff() {
   powered_ = false;
   plugins_.clear();
   containers_.clear();
+  if (daemon_.pod) context_.server.Erase(api::kPods, {kDriverNamespace, daemon_.pod_name});
   daemon_ = Daemon();
   context_.holders_changed = context_.daemons_changed = true;
   std::erase_if(disk_->files, [](const auto& file) { return file.first.starts_with("/cdi/"); });

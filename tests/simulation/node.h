@@ -31,6 +31,9 @@ struct Daemon {
   bool ready = false;
   std::string instance;
   std::string address;
+  std::string revision;
+  std::string pod_name;
+  std::string pod_uid;
   fabric::DesiredDomain domain;
 };
 
@@ -132,6 +135,8 @@ class Node final : public PluginHost {
   PluginProcess* PickPlugin();
   void TellPlugins(void (PluginProcess::*what)());
   bool IsInPlace() const;
+  bool DaemonPodEnds() const;
+  void EndDaemonPod();
   void StopImex(const char* why);
 
   Context& context_;
@@ -142,6 +147,7 @@ class Node final : public PluginHost {
   bool restarting_ = false;
   int boot_ = 1;
   int pod_ips_ = 1;
+  int daemon_pods_ = 1;
   std::shared_ptr<DiskContent> disk_ = std::make_shared<DiskContent>();
   std::optional<fabric::Desired> desired_;
   Daemon daemon_;

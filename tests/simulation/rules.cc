@@ -177,6 +177,8 @@ std::string Simulation::WhatIsLeft() {
   }
   for (const auto& node : nodes_) {
     if (!node->powered()) continue;
+    const Daemon& daemon = node->daemon();
+    if (daemon.running && daemon.revision != std::to_string(context_.daemon_revision)) return "an old daemon on " + node->Name();
     if (!node->containers().empty()) return "a process on " + node->Name();
     for (const auto& [path, content] : node->disk().files) {
       if (path.starts_with("/cdi/") || path.starts_with("/plugin/claims/")) return path + " on " + node->Name();
@@ -190,6 +192,7 @@ std::string Simulation::WhatIsLeft() {
     }
   }
   for (const auto& [key, object] : context_.server.Objects(api::kImexNodes)) {
+    if (object->contains("/spec/maintenance"_json_pointer)) return "a maintenance of IMEXNode " + key.name;
     if (object->contains("/spec/exemptions"_json_pointer)) return "an exemption in IMEXNode " + key.name;
     const auto channels = object->value("/status/channels"_json_pointer, json::array());
     if (!channels.empty()) return "channels in IMEXNode " + key.name + ": " + channels.dump();

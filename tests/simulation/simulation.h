@@ -124,6 +124,7 @@ class Simulation {
   bool DeleteNode();
   bool CrashController();
   bool StartSecondLeader();
+  bool UpgradeDaemons();
   bool StopApi();
   bool SpoilNetwork();
   bool CompactHistory();

@@ -88,12 +88,12 @@ TEST_P(PlantedDefectTest, is_found) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, PlantedDefectTest,
-                         testing::Values(Planted{Bug::kSkipAnnounce, 22492}, Planted{Bug::kStaleCheck, 374},
-                                         Planted{Bug::kNoPrecondition, 216}, Planted{Bug::kStaleLook, 4},
-                                         Planted{Bug::kForgetLingering, 151}, Planted{Bug::kSlotAtOnce, 1379},
-                                         Planted{Bug::kStaleLiveness, 1}, Planted{Bug::kForgetCheckpoint, 18},
-                                         Planted{Bug::kReleaseAtOnce, 3}, Planted{Bug::kSickIsNone, 7},
-                                         Planted{Bug::kStaleClaims, 1067}),
+                         testing::Values(Planted{Bug::kSkipAnnounce, 23634}, Planted{Bug::kStaleCheck, 818},
+                                         Planted{Bug::kNoPrecondition, 87}, Planted{Bug::kStaleLook, 9},
+                                         Planted{Bug::kForgetLingering, 7}, Planted{Bug::kSlotAtOnce, 7},
+                                         Planted{Bug::kStaleLiveness, 3}, Planted{Bug::kForgetCheckpoint, 32},
+                                         Planted{Bug::kReleaseAtOnce, 3}, Planted{Bug::kSickIsNone, 4},
+                                         Planted{Bug::kStaleClaims, 5762}),
                          [](const testing::TestParamInfo<Planted>& parameter) {
                            std::string name(NameOf(parameter.param.bug));
                            std::replace(name.begin(), name.end(), '-', '_');

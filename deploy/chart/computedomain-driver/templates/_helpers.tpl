@@ -7,6 +7,11 @@
 {{- end -}}
 {{- end -}}
 
+{{- /* Changes with whatever a running daemon would have to be replaced for. */ -}}
+{{- define "cd.daemonRevision" -}}
+{{ printf "%s %s" (include "cd.daemonPodSpec" . | fromYaml | toJson) (include "cd.withoutNull" .Values.podAnnotations) | sha256sum | trunc 10 }}
+{{- end -}}
+
 {{- define "cd.selector" -}}
 app.kubernetes.io/name: computedomain-driver
 app.kubernetes.io/instance: {{ .root.Release.Name }}
