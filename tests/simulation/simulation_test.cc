@@ -50,7 +50,7 @@ TEST_F(SimulationTest, a_million_steps_violate_no_rule) {
 }
 
 TEST_F(SimulationTest, the_same_seed_is_the_same_run) {
-  const Options options{.seed = 8, .steps = 1'500, .bugs = {}, .trace = true};
+  const Options options{.seed = 8, .steps = 5'000, .bugs = {}, .trace = true};
   const Outcome first = Simulation(options).Run();
   const Outcome second = Simulation(options).Run();
   EXPECT_GT(first.trace.size(), 500u);
