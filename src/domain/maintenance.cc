@@ -35,7 +35,8 @@ MaintenanceDecision DecideMaintenance(const MaintenanceInput& in) {
   if (!standing.empty()) return api::PodToReplace(standing).empty() ? MaintenanceDecision{standing} : Go(node, standing);
   // The IMEXNode with the wish was lost, and the plugin holds to its word.
   const std::string& word = node.status.maintenance_acknowledged;
-  if (!word.empty() && api::PodToReplace(word) == node.status.daemon.pod_uid) return Go(node, word);
+  const std::string promised = api::PodToReplace(word);
+  if (!promised.empty() && promised == node.status.daemon.pod_uid) return Go(node, word);
   const bool begin = !in.revision.empty() && IsOutdated(node.status.daemon, in.revision) && in.may_begin && !in.in_use &&
                      word.empty() && node.status.channels.empty();
   return {begin ? api::ReplacementToken(node.status.daemon.pod_uid) : ""};

@@ -134,6 +134,12 @@ TEST_F(MaintenanceTest, of_somebody_else_stays) {
   EXPECT_EQ(Decide().delete_pod, "");
 }
 
+TEST_F(MaintenanceTest, of_somebody_else_is_not_set_again_after_its_removal) {
+  node_.status.maintenance_acknowledged = "by-hand";
+  node_.status.daemon = {};
+  EXPECT_EQ(Decide().token, "") << "the plugin has yet to follow";
+}
+
 TEST_F(MaintenanceTest, takes_a_tenth_of_a_clique_at_a_time_and_one_at_least) {
   Clique clique;
   clique.nodes = All({Node("a"), Node("b")});
