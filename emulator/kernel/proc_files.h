@@ -14,7 +14,8 @@ inline constexpr unsigned kCapabilityMinor = 3;
 // the node has no channel devices.
 std::string DevicesFile(const std::string& host, unsigned major, unsigned caps_major, bool channels);
 
-// Writes proc/devices and proc/driver/nvidia/capabilities/fabric-imex-mgmt under the node's directory.
-Result<void> WriteProcFiles(const std::string& directory, unsigned major, unsigned caps_major, bool channels);
+// Writes proc/devices, proc/driver/nvidia/params and proc/driver/nvidia/capabilities/fabric-imex-mgmt under the node's directory.
+// `channels`: how many there are.
+Result<void> WriteProcFiles(const std::string& directory, unsigned major, unsigned caps_major, int channels);
 
 }  // namespace emu::kernel

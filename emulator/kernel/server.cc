@@ -47,8 +47,7 @@ Server::Server(EventLoop& loop, Options options, int channel_count)
 Result<void> Server::Start() {
   const auto usable = probe_.SelfTest(options_.major);
   if (!usable) return usable;
-  const bool channels = model_.channel_count() > 0;
-  const auto files = WriteProcFiles(options_.directory, options_.major, options_.caps_major, channels);
+  const auto files = WriteProcFiles(options_.directory, options_.major, options_.caps_major, model_.channel_count());
   if (!files) return files;
   PublishRecoveryAction();
   auto listener = ListenUnix(options_.directory + "/kernel.sock", 0666);

@@ -96,6 +96,32 @@ Result<Capability> ParseCapability(std::string_view text) {
   return capability;
 }
 
+Result<int> FindChannelCount(std::string_view text) {
+  constexpr std::string_view kKey = "ImexChannelCount";
+  while (!text.empty()) {
+    const std::string_view line = TakeLine(text);
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos || Trim(line.substr(0, colon)) != kKey) continue;
+    const std::string_view value = Trim(line.substr(colon + 1));
+    const auto count = ParseNumber(value);
+    if (!count || *count < 1 || *count > kMostChannels) {
+      return Fail(ErrorCode::kInvalidArgument, std::string(kKey) + " is \"" + std::string(value) + "\", not a number from 1 to " +
+                                                   std::to_string(kMostChannels) +
+                                                   "; correct the driver's NVreg_ImexChannelCount");
+    }
+    return static_cast<int>(*count);
+  }
+  return Fail(ErrorCode::kNotFound, "no line " + std::string(kKey));
+}
+
+Result<int> ReadChannelCount(const std::filesystem::path& driver_parameters) {
+  const auto text = ReadKernelFile(driver_parameters, 64 << 10);
+  if (!text) return Fail(text.error());
+  auto count = FindChannelCount(*text);
+  if (!count) return Fail(Annotate(count.error(), driver_parameters.string()));
+  return count;
+}
+
 Result<std::uint32_t> ReadChannelMajor(const std::filesystem::path& proc_devices) {
   auto major = FindMajorIn(proc_devices, kChannelDevices);
   if (!major && major.error().code == ErrorCode::kNotFound) {

@@ -42,6 +42,14 @@ Result<Capability> ParseCapability(std::string_view text);
 // Major of the IMEX channels. kNotFound, with the remedy, where the driver is not loaded or has no channels.
 Result<std::uint32_t> ReadChannelMajor(const std::filesystem::path& proc_devices);
 
+// More device files than that are not put into one container.
+inline constexpr int kMostChannels = 16384;
+
+// Number of IMEX channels the kernel driver has, 0 … N-1: "ImexChannelCount: N" of its parameters as it shows them, one a line.
+// kNotFound where it does not say; kInvalidArgument: no number from 1 to kMostChannels.
+Result<int> FindChannelCount(std::string_view parameters);
+Result<int> ReadChannelCount(const std::filesystem::path& driver_parameters);
+
 struct ImexCapability {
   DeviceNumber number;
   Capability capability;

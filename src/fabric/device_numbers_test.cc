@@ -95,5 +95,21 @@ TEST_F(NodeFiles, missing_channels_name_the_remedy) {
   EXPECT_NE(major.error().message.find("NVreg_ImexChannelCount"), std::string::npos);
 }
 
+TEST(ChannelCountTest, is_what_the_kernel_driver_shows) {
+  EXPECT_EQ(FindChannelCount("RmMsg: \"\"\nImexChannelCount: 2048\nCreateImexChannel0: 0\n").value_or(-1), 2048);
+}
+
+TEST(ChannelCountTest, is_never_guessed) {
+  for (const char* text : {"", "CreateImexChannel0: 1\n", "NoImexChannelCount: 3\n"}) {
+    EXPECT_EQ(FindChannelCount(text).error().code, ErrorCode::kNotFound) << text;
+  }
+  for (const char* value : {"0", "-1", "many", "16385", ""}) {
+    const auto count = FindChannelCount(std::string("ImexChannelCount: ") + value);
+    ASSERT_FALSE(count) << value;
+    EXPECT_EQ(count.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(count.error().message.find("NVreg_ImexChannelCount"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace cd::fabric
