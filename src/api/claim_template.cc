@@ -23,8 +23,17 @@ json Selectors(const ComputeDomain& cd) {
   return {{{"cel", {{"expression", "has(" + attributes + ".fabric) && " + attributes + ".fabric"}}}}};
 }
 
-json ClaimSpec(const ComputeDomain& cd) {
+json Request(const ComputeDomain& cd, const NodeDevices& devices) {
+  const bool whole_node = cd.isolation_mode == IsolationMode::kDomain;
+  // All instead of a count: the allocator then sees at once that one of them is in use, where a count makes it try combinations.
+  if (whole_node && devices.plain) return {{"deviceClassName", kChannelDeviceClass}, {"allocationMode", "All"}};
   json exactly = {{"deviceClassName", kChannelDeviceClass}, {"allocationMode", "ExactCount"}, {"count", 1}};
+  if (whole_node) exactly["capacity"] = {{"requests", {{kSlotsCapacity, std::to_string(devices.slots)}}}};
+  return exactly;
+}
+
+json ClaimSpec(const ComputeDomain& cd, const NodeDevices& devices) {
+  json exactly = Request(cd, devices);
   if (json selectors = Selectors(cd); !selectors.empty()) exactly["selectors"] = std::move(selectors);
   const json parameters = EncodeChannelConfig({cd.meta.uid, cd.allocation_mode});
   return {{"devices",
@@ -35,7 +44,14 @@ json ClaimSpec(const ComputeDomain& cd) {
 
 }  // namespace
 
-json EncodeClaimTemplate(const ComputeDomain& cd) {
+bool DroppedCapacity(const json& stored_template) {
+  const auto at = "/spec/spec/devices/requests/0/exactly"_json_pointer;
+  if (!stored_template.contains(at)) return false;
+  const json& exactly = stored_template.at(at);
+  return exactly.value("allocationMode", "") == "ExactCount" && !exactly.contains("capacity");
+}
+
+json EncodeClaimTemplate(const ComputeDomain& cd, const NodeDevices& devices) {
   json claim_labels = json::object();
   for (const auto& [name, value] : cd.meta.labels) claim_labels[name] = value;
   claim_labels.update(OurLabels(cd));
@@ -52,7 +68,7 @@ json EncodeClaimTemplate(const ComputeDomain& cd) {
                                               {"uid", cd.meta.uid},
                                               {"controller", true},
                                               {"blockOwnerDeletion", false}}})}}},
-          {"spec", {{"metadata", {{"labels", std::move(claim_labels)}}}, {"spec", ClaimSpec(cd)}}}};
+          {"spec", {{"metadata", {{"labels", std::move(claim_labels)}}}, {"spec", ClaimSpec(cd, devices)}}}};
 }
 
 }  // namespace cd::api

@@ -60,5 +60,27 @@ TEST(ClaimTemplateTest, template_is_owned_by_the_domain) {
   EXPECT_EQ(owner["apiVersion"], "resource.nvidia.com/v1beta2");
 }
 
+TEST(ClaimTemplateTest, whole_node_is_asked_for_by_all_its_slots_or_all_its_devices) {
+  ComputeDomain cd = Red();
+  const auto exactly = "/spec/spec/devices/requests/0/exactly"_json_pointer;
+  EXPECT_FALSE(EncodeClaimTemplate(cd).at(exactly).contains("capacity")) << "isolationMode Channel takes one slot";
+  cd.isolation_mode = IsolationMode::kDomain;
+  const json shared = EncodeClaimTemplate(cd, {32, false});
+  EXPECT_EQ(shared.at(exactly).at("capacity"), json({{"requests", {{"slots", "32"}}}}));
+  EXPECT_FALSE(DroppedCapacity(shared));
+  const json plain = EncodeClaimTemplate(cd, {32, true});
+  EXPECT_EQ(plain.at(exactly).at("allocationMode"), "All");
+  EXPECT_FALSE(plain.at(exactly).contains("count"));
+  EXPECT_FALSE(DroppedCapacity(plain));
+}
+
+TEST(ClaimTemplateTest, server_that_knows_no_capacity_is_seen_by_what_it_stores) {
+  ComputeDomain cd = Red();
+  cd.isolation_mode = IsolationMode::kDomain;
+  json stored = EncodeClaimTemplate(cd);
+  stored.at("/spec/spec/devices/requests/0/exactly"_json_pointer).erase("capacity");
+  EXPECT_TRUE(DroppedCapacity(stored));
+}
+
 }  // namespace
 }  // namespace cd::api

@@ -9,8 +9,6 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::array kAllocationModes{EnumName<AllocationMode>{"Single", AllocationMode::kSingle},
-                                      EnumName<AllocationMode>{"All", AllocationMode::kAll}};
 constexpr std::array kIsolationModes{EnumName<IsolationMode>{"Channel", IsolationMode::kChannel},
                                      EnumName<IsolationMode>{"Domain", IsolationMode::kDomain}};
 constexpr std::array kPartitionPolicies{EnumName<PartitionPolicy>{"Any", PartitionPolicy::kAny},
@@ -64,10 +62,6 @@ ComputeDomainStatus ReadStatus(JsonReader r) {
 
 }  // namespace
 
-std::string ToString(AllocationMode mode) {
-  return NameOf(mode, kAllocationModes);
-}
-
 Result<ComputeDomain> DecodeComputeDomain(const json& object) {
   auto meta = DecodeMeta(object);
   if (!meta) return Fail(meta.error());
@@ -78,7 +72,7 @@ Result<ComputeDomain> DecodeComputeDomain(const json& object) {
   ComputeDomain cd;
   cd.meta = std::move(*meta);
   cd.claim_template_name = channel.Child("resourceClaimTemplate").String("name");
-  cd.allocation_mode = channel.Enum("allocationMode", kAllocationModes, AllocationMode::kSingle);
+  cd.allocation_mode = ReadAllocationMode(channel);
   cd.isolation_mode = spec.Enum("isolationMode", kIsolationModes, IsolationMode::kChannel);
   cd.partition_policy = spec.Enum("partitionPolicy", kPartitionPolicies, PartitionPolicy::kAny);
   cd.fabric_policy = spec.Enum("fabricPolicy", kFabricPolicies, FabricPolicy::kRequired);

@@ -9,8 +9,6 @@
 
 namespace cd::api {
 
-enum class AllocationMode { kSingle, kAll };
-std::string ToString(AllocationMode mode);  // as in spec.channel.allocationMode
 enum class IsolationMode { kChannel, kDomain };
 enum class PartitionPolicy { kAny, kSingle };
 enum class FabricPolicy { kRequired, kOptional };

@@ -64,6 +64,18 @@ const Refusal* FindRefusal(const std::vector<Refusal>& refusals, const std::stri
               [&](const Refusal& r) { return r.compute_domain_uid == compute_domain_uid && (r.node.empty() || r.node == node); });
 }
 
+std::string DomainName(const DomainIdentity& identity) {
+  return identity.owner_uid.empty() ? identity.clique_id : identity.owner_uid + "." + identity.clique_id;
+}
+
+// A clique's name is one UUID and a number; an exclusive domain's has the UUID of its owner before that.
+DomainIdentity IdentityOf(const std::string& domain_name) {
+  const std::size_t dot = domain_name.find('.');
+  const bool owned = dot != std::string::npos && domain_name.find('.', dot + 1) != std::string::npos;
+  if (!owned) return {domain_name, ""};
+  return {domain_name.substr(dot + 1), domain_name.substr(0, dot)};
+}
+
 Result<ImexDomain> DecodeImexDomain(const json& object) {
   auto meta = DecodeMeta(object);
   if (!meta) return Fail(meta.error());
@@ -74,6 +86,7 @@ Result<ImexDomain> DecodeImexDomain(const json& object) {
   domain.clique_id = spec.String("cliqueID");
   domain.mode = spec.Enum("mode", kModes, DomainMode::kShared);
   if (spec.Has("computeDomain")) domain.compute_domain = ReadRef(spec.Child("computeDomain"));
+  domain.allocation_mode = ReadAllocationMode(spec);
   domain.node_slots = spec.Int("nodeSlots", kDefaultNodeSlots);
   domain.imex_config = ReadImexConfig(spec.Child("imexConfig"));
   for (JsonReader& r : spec.Children("members")) domain.members.push_back(ReadMember(r));
@@ -95,7 +108,10 @@ json EncodeImexDomain(const ImexDomain& domain) {
                {"nodeSlots", domain.node_slots},     {"imexConfig", EncodeImexConfig(domain.imex_config)},
                {"members", std::move(members)},      {"channels", std::move(channels)},
                {"nextChannel", domain.next_channel}, {"refusals", EncodeRefusals(domain.refusals)}};
-  if (domain.compute_domain) spec["computeDomain"] = EncodeRef(*domain.compute_domain);
+  if (domain.compute_domain) {
+    spec["computeDomain"] = EncodeRef(*domain.compute_domain);
+    spec["allocationMode"] = ToString(domain.allocation_mode);
+  }
   return {{"apiVersion", kImexDomains.ApiVersion()},
           {"kind", kImexDomains.kind},
           {"metadata", EncodeMeta(domain.meta)},

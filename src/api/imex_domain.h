@@ -11,6 +11,9 @@
 
 namespace cd::api {
 
+enum class AllocationMode { kSingle, kAll };
+std::string ToString(AllocationMode mode);  // as in spec.channel.allocationMode of a ComputeDomain
+
 enum class DomainMode { kShared, kExclusive };
 enum class LeaseState { kActive, kDraining };
 
@@ -56,9 +59,10 @@ struct ImexDomain {
   ObjectMeta meta;
   std::string clique_id;  // `<clusterUUID>.<cliqueID>`
   DomainMode mode = DomainMode::kShared;
-  std::optional<ObjectRef> compute_domain;  // kExclusive only
-  int node_slots = kDefaultNodeSlots;       // fixed for life
-  ImexConfig imex_config;                   // fixed for life
+  std::optional<ObjectRef> compute_domain;                   // kExclusive only
+  AllocationMode allocation_mode = AllocationMode::kSingle;  // its containers get one channel, or all; fixed for life
+  int node_slots = kDefaultNodeSlots;                        // fixed for life
+  ImexConfig imex_config;                                    // fixed for life
   std::vector<DomainMember> members;
   std::vector<ChannelLease> channels;
   int next_channel = 1;  // next-fit: a freed number is not reused at once
@@ -72,6 +76,15 @@ inline bool IsMade(const ImexDomain& domain) {
   return !domain.meta.annotations.contains(kUnmadeAnnotation);
 }
 
+// Which clique an IMEXDomain is of, and whose it is; all of that is in its name, so a lost one can be made anew.
+struct DomainIdentity {
+  std::string clique_id;
+  std::string owner_uid;  // of the ComputeDomain; empty: shared
+  bool operator==(const DomainIdentity&) const = default;
+};
+std::string DomainName(const DomainIdentity& identity);
+DomainIdentity IdentityOf(const std::string& domain_name);
+
 // Each nullptr when there is none.
 const DomainMember* FindMember(const ImexDomain& domain, const std::string& node);
 // In any state.
@@ -80,8 +93,8 @@ const ChannelLease* FindLease(const ImexDomain& domain, const std::string& compu
 const Refusal* FindRefusal(const std::vector<Refusal>& refusals, const std::string& node, const std::string& compute_domain_uid);
 
 /* JSON (v1alpha1), everything under spec:
-   {cliqueID, mode: Shared|Exclusive, computeDomain?: {namespace,name,uid}, nodeSlots, imexConfig: {waitForQuorum?,
-   nodeDisconnectedGraceSeconds?, logLevel?}, members: [{index,node,address,bootID}], channels: [{channel,
+   {cliqueID, mode: Shared|Exclusive, computeDomain?: {namespace,name,uid}, allocationMode?: Single|All, nodeSlots, imexConfig:
+   {waitForQuorum?, nodeDisconnectedGraceSeconds?, logLevel?}, members: [{index,node,address,bootID}], channels: [{channel,
    computeDomain:{namespace,name,uid}, state: Active|Draining, released, releasedClaims?}], nextChannel, refusals: [{node,
    computeDomainUID, reason, message}]} */
 Result<ImexDomain> DecodeImexDomain(const nlohmann::json& object);

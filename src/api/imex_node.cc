@@ -51,12 +51,13 @@ ImexNodeStatus ReadStatus(JsonReader r) {
 }
 
 Exemption ReadExemption(JsonReader r) {
-  return {ReadRef(r.Child("computeDomain")), r.Bool("released"), r.Strings("releasedClaims")};
+  return {ReadRef(r.Child("computeDomain")), r.Bool("released"), r.Strings("releasedClaims"), r.Bool("exclusive")};
 }
 
 json EncodeExemption(const Exemption& exemption) {
   json out{{"computeDomain", EncodeRef(exemption.compute_domain)}, {"released", exemption.released}};
   if (!exemption.released_claims.empty()) out["releasedClaims"] = exemption.released_claims;
+  if (exemption.exclusive) out["exclusive"] = true;
   return out;
 }
 

@@ -80,6 +80,7 @@ struct Exemption {
   ObjectRef compute_domain;
   bool released = true;                           // as in ChannelLease
   std::vector<std::string> released_claims = {};  // as in ChannelLease
+  bool exclusive = false;                         // isolationMode Domain: its pods share the node with nobody
 
   bool Releases(const std::string& claim_uid) const;
   bool operator==(const Exemption&) const = default;

@@ -1,8 +1,25 @@
 #include "src/api/references.h"
 
+#include <array>
+
 namespace cd::api {
 
 using nlohmann::json;
+
+namespace {
+
+constexpr std::array kAllocationModes{EnumName<AllocationMode>{"Single", AllocationMode::kSingle},
+                                      EnumName<AllocationMode>{"All", AllocationMode::kAll}};
+
+}  // namespace
+
+std::string ToString(AllocationMode mode) {
+  return NameOf(mode, kAllocationModes);
+}
+
+AllocationMode ReadAllocationMode(JsonReader& parent) {
+  return parent.Enum("allocationMode", kAllocationModes, AllocationMode::kSingle);
+}
 
 ObjectRef ReadRef(JsonReader r) {
   return {r.String("namespace"), r.String("name"), r.String("uid")};

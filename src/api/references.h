@@ -17,6 +17,9 @@ nlohmann::json EncodeRefusals(const std::vector<Refusal>& refusals);
 NodeChannel ReadNodeChannel(JsonReader r);
 nlohmann::json EncodeNodeChannel(const NodeChannel& channel);
 
+// Field `allocationMode`; Single when it is missing.
+AllocationMode ReadAllocationMode(JsonReader& parent);
+
 ImexConfig ReadImexConfig(JsonReader r);
 nlohmann::json EncodeImexConfig(const ImexConfig& config);
 

@@ -1,6 +1,7 @@
 #include "src/api/resource_claim.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "src/base/json_reader.h"
 
@@ -12,8 +13,19 @@ namespace {
 
 constexpr char kChannelPrefix[] = "channel-";
 
+// A quantity as our own devices have it: a whole number. Anything else (of another driver, or edited) counts as one slot.
+int ReadSlots(const std::string& quantity) {
+  int slots = 1;
+  const auto [end, error] = std::from_chars(quantity.data(), quantity.data() + quantity.size(), slots);
+  return error == std::errc() && end == quantity.data() + quantity.size() && slots > 0 ? slots : 1;
+}
+
 AllocationResult ReadResult(JsonReader r) {
-  return {r.String("request"), r.String("driver"), r.String("pool"), r.String("device"), r.OptionalString("shareID")};
+  AllocationResult result{r.String("request"), r.String("driver"),          r.String("pool"),
+                          r.String("device"),  r.OptionalString("shareID"), std::nullopt};
+  if (result.driver != kDriverName) return result;
+  if (const auto slots = r.Child("consumedCapacity").OptionalString(kSlotsCapacity)) result.slots = ReadSlots(*slots);
+  return result;
 }
 
 std::string RawParameters(const json* parameters) {
@@ -103,6 +115,14 @@ std::string ResourceClaim::PoolOfDriver() const {
     if (result.driver == kDriverName) return result.pool;
   }
   return "";
+}
+
+int ResourceClaim::ChannelSlots() const {
+  int slots = 0;
+  for (const AllocationResult& result : results) {
+    if (result.driver == kDriverName && IsChannelDevice(result.device)) slots += result.slots.value_or(1);
+  }
+  return slots;
 }
 
 Result<ResourceClaim> DecodeResourceClaim(const json& object) {

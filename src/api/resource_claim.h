@@ -11,6 +11,10 @@
 
 namespace cd::api {
 
+// Capacity of the device that claims share: one slot a claim, all of them for a claim that wants the node for itself.
+inline constexpr char kSlotsCapacity[] = "slots";
+inline constexpr int kDefaultSlots = 32;
+
 // resource.nvidia.com/v1beta1 ComputeDomainChannelConfig
 struct ChannelConfig {
   std::string domain_id;  // UID of the ComputeDomain
@@ -42,6 +46,7 @@ struct AllocationResult {
   std::string pool;
   std::string device;
   std::optional<std::string> share_id;
+  std::optional<int> slots;  // consumed capacity of a device that claims share; nullopt: the device is the claim's alone
 };
 
 // One entry of status.allocation.devices.config of our driver; foreign drivers' entries are dropped while decoding.
@@ -63,6 +68,8 @@ struct ResourceClaim {
   // Pool of our driver's results: the node's name, since pools of node-local devices are named after their node. Empty if none is
   // ours.
   std::string PoolOfDriver() const;
+  // Slots of the node that the claim's channel devices take: what it consumes of a shared device, one for each device of its own.
+  int ChannelSlots() const;
 };
 
 Result<ResourceClaim> DecodeResourceClaim(const nlohmann::json& object);

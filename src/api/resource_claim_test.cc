@@ -132,5 +132,25 @@ TEST(ResourceClaimTest, wrong_type_names_its_path) {
   EXPECT_THAT(claim.error().message, AllOf(HasSubstr("status.allocation.devices.results[0].pool"), HasSubstr("7")));
 }
 
+TEST(ResourceClaimTest, slots_are_what_is_consumed_of_a_shared_device_and_one_for_each_plain_one) {
+  const auto result = [](const char* driver, const char* device) {
+    return json{{"request", "channel"}, {"driver", driver}, {"pool", "node-1"}, {"device", device}};
+  };
+  const auto slots = [](json results) {
+    const json claim{{"metadata", {{"name", "c"}}},
+                     {"status", {{"allocation", {{"devices", {{"results", std::move(results)}}}}}}}};
+    return DecodeResourceClaim(claim)->ChannelSlots();
+  };
+  json shared = result(kDriverName, "channel-0");
+  shared["consumedCapacity"] = {{"slots", "32"}};
+  EXPECT_EQ(slots({shared}), 32);
+  EXPECT_EQ(slots({result(kDriverName, "channel-0"), result(kDriverName, "channel-1")}), 2);
+  EXPECT_EQ(slots({result(kDriverName, "daemon"), result("gpu.nvidia.com", "channel-0")}), 0);
+  for (const char* quantity : {"", "many", "-3", "3k"}) {
+    shared["consumedCapacity"] = {{"slots", quantity}};
+    EXPECT_EQ(slots({shared}), 1) << "an unreadable quantity never counts for a whole node: " << quantity;
+  }
+}
+
 }  // namespace
 }  // namespace cd::api

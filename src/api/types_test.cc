@@ -140,5 +140,14 @@ TEST(ComputeDomainTest, encoded_status_decodes_to_itself) {
   EXPECT_EQ(cd->status, status);
 }
 
+TEST(ImexDomainTest, name_tells_the_clique_and_the_owner) {
+  const std::string clique = "3f0e6c1a-0000-4000-8000-000000000001.32766";
+  const std::string owner = "0c5b2b1e-7c3c-4a39-9f0f-3a7f6a0f2d11";
+  EXPECT_EQ(DomainName({clique, ""}), clique);
+  EXPECT_EQ(DomainName({clique, owner}), owner + "." + clique);
+  for (const std::string& uid : {std::string(), owner})
+    EXPECT_EQ(IdentityOf(DomainName({clique, uid})), (DomainIdentity{clique, uid}));
+}
+
 }  // namespace
 }  // namespace cd::api

@@ -20,6 +20,9 @@ namespace {
 
 constexpr cd::Duration kStopLimit{8'000};  // within the 10 s that SIGTERM is given
 
+// As the plugins': auto means that the API server's version decides.
+enum class DeviceMode { kAuto, kMulti, kPlain };
+
 struct Flags {
   std::string ns;
   bool leader_election = true;
@@ -28,6 +31,8 @@ struct Flags {
   std::uint16_t health_port = 8081;
   std::string daemon_revision;
   std::string kubeconfig;
+  cd::controller::ClusterSettings cluster;
+  DeviceMode device_mode = DeviceMode::kAuto;
   cd::LogLevel level = cd::LogLevel::kInfo;
 };
 
@@ -36,9 +41,12 @@ class Program {
   Program(const Flags& flags, cd::kube::ClientConfig config)
       : signals_(loop_, [this] { Stop(); }),
         client_(loop_, std::move(config), "compute-domain-controller/" CD_VERSION, cd::RandomSeed()),
-        controller_(
-            client_, loop_,
-            {.seed = cd::RandomSeed(), .daemon_revision = flags.daemon_revision, .ns = flags.ns, .instance = flags.identity}),
+        controller_(client_, loop_,
+                    {.seed = cd::RandomSeed(),
+                     .daemon_revision = flags.daemon_revision,
+                     .ns = flags.ns,
+                     .cluster = flags.cluster,
+                     .instance = flags.identity}),
         health_(loop_, [this](std::string_view path) { return cd::AnswerProbe(path, [this] { return WhyNotReady(); }); }),
         flags_(flags) {}
 
@@ -140,6 +148,29 @@ void AddFlags(CLI::App& app, Flags& flags) {
   cd::AddCommonFlags(app, flags.level);
 }
 
+// What nodes offer, and what daemons run with.
+void AddClusterFlags(CLI::App& app, Flags& flags) {
+  const std::map<std::string, DeviceMode> modes{
+      {"auto", DeviceMode::kAuto}, {"multi", DeviceMode::kMulti}, {"plain", DeviceMode::kPlain}};
+  cd::api::ImexConfig& imex = flags.cluster.imex;
+  app.add_option("--slots", flags.cluster.devices.slots, "Slots of a node, as the kubelet plugins have it")
+      ->envname("CD_SLOTS")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  app.add_option("--device-mode", flags.device_mode, "auto, multi or plain, as the kubelet plugins have it")
+      ->envname("CD_DEVICE_MODE")
+      ->transform(CLI::CheckedTransformer(modes));
+  app.add_option("--imex-wait-for-quorum", imex.wait_for_quorum, "NONE or RECOVERY, for shared IMEX domains")
+      ->envname("CD_IMEX_WAIT_FOR_QUORUM")
+      ->check(CLI::IsMember({"NONE", "RECOVERY"}));
+  app.add_option("--imex-node-disconnected-grace-seconds", imex.node_disconnected_grace_seconds, "-1: wait for ever")
+      ->envname("CD_IMEX_NODE_DISCONNECTED_GRACE_SECONDS")
+      ->check(CLI::Range(-1, 86400));
+  app.add_option("--imex-log-level", imex.log_level, "0 (off) to 4 (info)")
+      ->envname("CD_IMEX_LOG_LEVEL")
+      ->check(CLI::Range(0, 4));
+}
+
 int Complain(const char* text) {
   std::fprintf(stderr, "%s\n", text);
   return 2;
@@ -151,12 +182,15 @@ int main(int argc, char** argv) {
   Flags flags;
   CLI::App app("Controller of the ComputeDomain driver.");
   AddFlags(app, flags);
+  AddClusterFlags(app, flags);
   if (const auto exit_code = cd::ParseFlags(app, argc, argv)) return *exit_code;
   auto config = flags.kubeconfig.empty() ? cd::kube::InClusterConfig() : cd::kube::LoadKubeconfig(flags.kubeconfig);
   if (!config) return Complain(("--kubeconfig: " + config.error().message).c_str());
   if (flags.ns.empty()) flags.ns = config->ns;
   if (flags.leader_election && flags.ns.empty()) return Complain("--namespace: missing; pass the namespace of the driver's pods");
   if (flags.leader_election && flags.identity.empty()) return Complain("--identity: missing; pass the name of this pod");
+  flags.cluster.devices.plain = flags.device_mode == DeviceMode::kPlain;
+  flags.cluster.devices_may_be_plain = flags.device_mode == DeviceMode::kAuto;
   cd::InitLog("compute-domain-controller", flags.level, cd::SystemClock());
   // The lease must tell two lives of one pod name apart.
   if (!flags.identity.empty()) flags.identity += "_" + std::to_string(cd::RandomSeed());

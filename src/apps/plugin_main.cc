@@ -30,6 +30,7 @@ struct Flags {
   std::string driver_root_mount;
   std::string proc_devices = "/proc/devices";
   std::string capabilities_dir = "/proc/driver/nvidia/capabilities";
+  std::string driver_parameters = "/proc/driver/nvidia/params";
   std::string boot_id_file = "/proc/sys/kernel/random/boot_id";
   std::string proc_root = "/proc";
   std::string kubeconfig;
@@ -58,6 +59,8 @@ void Define(CLI::App& app, Flags& flags) {
          "CD_DRIVER_ROOT_MOUNT");
   option("--proc-devices", flags.proc_devices, "/proc/devices of the host", "CD_PROC_DEVICES");
   option("--capabilities-dir", flags.capabilities_dir, "The kernel driver's capabilities", "CD_CAPABILITIES_DIR");
+  option("--driver-parameters", flags.driver_parameters, "The kernel driver's parameters as it shows them, one a line",
+         "CD_DRIVER_PARAMETERS");
   option("--boot-id-file", flags.boot_id_file, "The host's boot ID", "CD_BOOT_ID_FILE");
   option("--proc-root", flags.proc_root, "/proc of the host's PID namespace", "CD_PROC_ROOT");
   option("--slots", flags.plugin.slots, "Pods with a channel on this node at a time", "CD_SLOTS")->check(CLI::Range(1, 100));
@@ -95,9 +98,10 @@ cd::Result<cd::plugin::PluginOptions> Resolve(const Flags& flags) {
   options.boot_id = Trimmed(*boot_id);
   options.seed = cd::RandomSeed();
   options.instance = (flags.pod_uid.empty() ? "plugin" : flags.pod_uid) + "-" + std::to_string(cd::RandomSeed());
-  options.paths = {flags.cdi_dir,      flags.plugin_dir,
-                   flags.proc_devices, flags.capabilities_dir,
-                   flags.driver_root,  flags.driver_root_mount.empty() ? flags.driver_root : flags.driver_root_mount};
+  options.paths = {flags.cdi_dir,          flags.plugin_dir,
+                   flags.proc_devices,     flags.capabilities_dir,
+                   flags.driver_root,      flags.driver_root_mount.empty() ? flags.driver_root : flags.driver_root_mount,
+                   flags.driver_parameters};
   options.proc_root = flags.proc_root;
   return options;
 }

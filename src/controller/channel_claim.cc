@@ -16,6 +16,7 @@ Result<ChannelClaim> DecodeChannelClaim(const nlohmann::json& object) {
   const auto config = api::ChannelConfigOf(*full);
   if (config) claim.config = *config;
   claim.pods = std::move(full->reserved_for);
+  claim.slots = full->ChannelSlots();
   return claim;
 }
 

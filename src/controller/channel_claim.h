@@ -15,12 +15,13 @@ struct ChannelClaim {
   std::string node;                          // where it is allocated; empty: nothing of ours
   std::optional<api::ChannelConfig> config;  // nullopt: no channel, or a config that Prepare refuses in its own words
   std::vector<api::ObjectRef> pods;          // that reserve it
+  int slots = 0;                             // of the node that it takes
 
   // Allocated and reserved: some pod's containers are about to start, run, or end.
   bool InUse() const { return config && !node.empty() && !pods.empty() && !meta.deleting; }
   bool operator==(const ChannelClaim& other) const {
     return meta.uid == other.meta.uid && meta.deleting == other.meta.deleting && node == other.node && config == other.config &&
-           pods == other.pods;
+           pods == other.pods && slots == other.slots;
   }
 };
 

@@ -208,8 +208,15 @@ Status Cluster::RemoveFinalizer(const ObjectMeta& meta, const api::ResourceType&
   return IgnoreNotFound(CallAndWait(client_, kube::JsonPatch(type, meta.Key(), patch)));
 }
 
-Status Cluster::CreateTemplate(const api::ComputeDomain& cd) {
-  const auto answer = CallAndWait(client_, kube::Create(api::kResourceClaimTemplates, cd.meta.ns, api::EncodeClaimTemplate(cd)));
+Status Cluster::CreateTemplate(const api::ComputeDomain& cd, const api::NodeDevices& devices) {
+  const json wanted = api::EncodeClaimTemplate(cd, devices);
+  const auto answer = CallAndWait(client_, kube::Create(api::kResourceClaimTemplates, cd.meta.ns, wanted));
+  if (answer && !api::DroppedCapacity(wanted) && api::DroppedCapacity(*answer)) {
+    const auto made = api::DecodeMeta(*answer);
+    if (!made) return Fail(made.error());
+    if (auto ok = DeleteTemplate(made->Key(), made->uid); !ok) return ok;
+    return Fail(ErrorCode::kFailedPrecondition, "the API server does not know devices that claims share");
+  }
   return Learn<ClaimTemplate>(world_, answer, DecodeClaimTemplate);
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/api/claim_template.h"
 #include "src/controller/world.h"
 #include "src/kube/client.h"
 
@@ -38,8 +39,9 @@ class Cluster {
   Result<bool> DeleteDaemonPod(const std::string& ns, const std::string& node, const std::string& uid);
   Status AddFinalizer(const api::ComputeDomain& cd);
   Status RemoveFinalizer(const api::ObjectMeta& meta, const api::ResourceType& type);
-  // kAlreadyExists: somebody has a template of that name.
-  Status CreateTemplate(const api::ComputeDomain& cd);
+  // kAlreadyExists: somebody has a template of that name. kFailedPrecondition: the server does not know devices that claims
+  // share, and the template, which would not ask for a whole node, is deleted again.
+  Status CreateTemplate(const api::ComputeDomain& cd, const api::NodeDevices& devices);
   Status DeleteTemplate(const api::ObjectKey& key, const std::string& uid);
   Status WriteStatus(const api::ComputeDomain& cd, const api::ComputeDomainStatus& status);
   // Changes the pod's wake annotation, so that the kubelet looks at the pod now. A pod that is gone is fine.

@@ -157,8 +157,16 @@ Status ComputeDomainReconciler::AddFinalizer(ComputeDomainSnapshot& snapshot, Me
   return Fail(Annotate(added.error(), "add finalizer"));
 }
 
+Status ComputeDomainReconciler::CreateTemplateFor(const api::ComputeDomain& cd) {
+  const Status created = cluster_.CreateTemplate(cd, settings_.devices);
+  if (created || created.error().code != ErrorCode::kFailedPrecondition || !settings_.devices_may_be_plain) return created;
+  LogInfo("the API server does not know devices that claims share; nodes offer plain ones", {{"slots", settings_.devices.slots}});
+  settings_.devices.plain = true;
+  return cluster_.CreateTemplate(cd, settings_.devices);
+}
+
 Status ComputeDomainReconciler::CreateTemplate(ComputeDomainSnapshot& snapshot, Memory& memory) {
-  const Status created = cluster_.CreateTemplate(*snapshot.cd);
+  const Status created = CreateTemplateFor(*snapshot.cd);
   if (created) {
     memory.template_refusal = {};
     LogInfo("ResourceClaimTemplate created",
@@ -166,7 +174,7 @@ Status ComputeDomainReconciler::CreateTemplate(ComputeDomainSnapshot& snapshot, 
     return {};
   }
   const Error& error = created.error();
-  if (IsRefusal(error)) {
+  if (IsRefusal(error) || error.code == ErrorCode::kFailedPrecondition) {
     if (auto ok = TellInStatus(snapshot, memory.template_refusal, error, memory); !ok) return ok;
   }
   if (error.code != ErrorCode::kAlreadyExists) return Fail(Annotate(error, "create ResourceClaimTemplate"));
@@ -245,7 +253,7 @@ Status ComputeDomainReconciler::MayChoose(const api::ComputeDomain& cd, const st
   for (const domain::NodePtr& node : *nodes) {
     if (!elsewhere.contains(node->meta.name)) continue;
     for (const api::NodeChannel& entry : node->status.channels) {
-      if (entry.compute_domain_uid == cd.meta.uid && entry.domain != partition)
+      if (entry.compute_domain_uid == cd.meta.uid && api::IdentityOf(entry.domain).clique_id != partition)
         return Fail(ErrorCode::kConflict, "a pod of the ComputeDomain has begun on node " + node->meta.name);
     }
   }

@@ -16,14 +16,16 @@ namespace cd::controller {
 class ComputeDomainReconciler {
  public:
   ComputeDomainReconciler(World& world, Cluster& cluster, DomainReconciler& domains, kube::WorkQueue& queue,
-                          kube::EventRecorder& events, WorkloadReader& workloads, const Clock& clock)
+                          kube::EventRecorder& events, WorkloadReader& workloads, const Clock& clock,
+                          const ClusterSettings& settings)
       : world_(world),
         cluster_(cluster),
         domains_(domains),
         queue_(queue),
         events_(events),
         workloads_(workloads),
-        clock_(clock) {}
+        clock_(clock),
+        settings_(settings) {}
 
   Status Reconcile(const api::ObjectKey& key);
 
@@ -57,6 +59,7 @@ class ComputeDomainReconciler {
   Status MayChoose(const api::ComputeDomain& cd, const std::string& partition);
   void LookAtGate(ComputeDomainSnapshot& snapshot, Memory& memory);
   ComputeDomainDecision Decide(ComputeDomainSnapshot& snapshot, Memory& memory) const;
+  Status CreateTemplateFor(const api::ComputeDomain& cd);
   Status CreateTemplate(ComputeDomainSnapshot& snapshot, Memory& memory);
   Status AddFinalizer(ComputeDomainSnapshot& snapshot, Memory& memory);
   bool IsNews(Refusal& refusal, const Error& error) const;
@@ -76,6 +79,7 @@ class ComputeDomainReconciler {
   kube::EventRecorder& events_;
   WorkloadReader& workloads_;
   const Clock& clock_;
+  ClusterSettings settings_;  // with what the server turned out to know
   std::map<api::ObjectKey, Memory> memory_;
 };
 

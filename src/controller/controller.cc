@@ -28,13 +28,13 @@ class Controller::Impl {
  public:
   Impl(kube::ApiClient& client, Executor& loop, const ControllerOptions& options)
       : queue_(loop.clock()),
-        world_(queue_, loop.clock()),
+        world_(queue_, loop.clock(), options.cluster),
         cluster_(client, world_),
         events_(client, loop.clock(), kName, options.instance.empty() ? kName : options.instance),
         domains_(world_, cluster_, queue_, loop.clock(), options.gone_after),
         nodes_(world_, cluster_, queue_, events_, loop.clock(), {options.ns, options.daemon_revision}),
         workloads_(client, loop.clock()),
-        compute_domains_(world_, cluster_, domains_, queue_, events_, workloads_, loop.clock()),
+        compute_domains_(world_, cluster_, domains_, queue_, events_, workloads_, loop.clock(), options.cluster),
         compute_domain_informer_(client, loop, {.type = api::kComputeDomains}, api::DecodeComputeDomain, options.seed + 1),
         domain_informer_(client, loop, {.type = api::kImexDomains}, api::DecodeImexDomain, options.seed + 2),
         node_informer_(client, loop, {.type = api::kImexNodes}, api::DecodeImexNode, options.seed + 3),

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/base/executor.h"
+#include "src/controller/settings.h"
 #include "src/kube/client.h"
 
 namespace cd::controller {
@@ -14,7 +15,8 @@ struct ControllerOptions {
   std::uint64_t seed = 0;                // spreads the informers' reconnects
   std::string daemon_revision = {};      // of the IMEX daemons that should run; empty: none is ever replaced
   std::string ns = {};                   // where their pods are
-  std::string instance = {};             // who tells events, e.g. the pod's name; empty: the controller's own name
+  ClusterSettings cluster = {};
+  std::string instance = {};  // who tells events, e.g. the pod's name; empty: the controller's own name
 };
 
 class Controller {

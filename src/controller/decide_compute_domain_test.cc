@@ -60,7 +60,7 @@ TEST(DecideComputeDomainTest, foreign_finalizers_do_not_count_as_ours) {
 
 TEST(DecideComputeDomainTest, spec_that_is_not_served_gets_no_template) {
   CdWorld world;
-  world.cd.isolation_mode = api::IsolationMode::kDomain;
+  world.cd.imex = api::ImexConfig{};
   world.snapshot.claim_template = {};
   EXPECT_FALSE(world.Decide().create_template);
   EXPECT_EQ(world.Decide().status->conditions.at(0).status, "False");

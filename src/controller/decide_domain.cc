@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/domain/isolation.h"
 #include "src/domain/leases.h"
 #include "src/domain/members.h"
 #include "src/domain/partition.h"
@@ -86,21 +87,37 @@ class DomainStep {
   }
 
   void Create() {
-    const bool wanted = std::any_of(draft_.nodes.begin(), draft_.nodes.end(), [&](const NodePtr& node) {
-      return (node->domain && node->domain->name == draft_.name) ||
-             (domain::ReportsClique(draft_, *node) && node->status.fabric == FabricState::kReady);
+    const auto& nodes = draft_.nodes;
+    const bool lost = std::any_of(nodes.begin(), nodes.end(),
+                                  [&](const NodePtr& node) { return node->domain && node->domain->name == draft_.name; });
+    const bool wanted = std::any_of(nodes.begin(), nodes.end(), [&](const NodePtr& node) {
+      return domain::BelongsIn(draft_, *node) && node->status.fabric == FabricState::kReady;
     });
-    if (!wanted) return;
-    out_.write = domain::Unmade(draft_.name);
+    if (!lost && (!wanted || !OwnerLives())) return;
+    out_.write = domain::Unmade(domain::NewDomain(draft_.name, in_.known.cached, in_.imex_config));
     out_.reasons.push_back("IMEXDomain is created; its members and channels are read from all IMEXNodes next");
   }
+
+  // A shared domain needs none.
+  bool OwnerLives() {
+    const std::string uid = api::IdentityOf(draft_.name).owner_uid;
+    if (uid.empty()) return true;
+    const auto owner = in_.known.cached.find(uid);
+    if (owner == in_.known.cached.end()) return false;
+    const auto liveness = Verified(uid);
+    if (!liveness) out_.verify.push_back(owner->second.ref);
+    return liveness == Liveness::kLive;
+  }
+
+  bool Exclusive() const { return !api::IdentityOf(draft_.name).owner_uid.empty(); }
 
   // before_: the last member left in a version that is written already, hence before the look.
   bool NobodyIsLeft() {
     if (!before_.domain || !before_.domain->members.empty()) return false;
     const auto needed_by = [&](const NodePtr& node) {
-      return domain::ReportsClique(before_, *node) || domain::HoldsAnyHere(before_, *node) ||
-             (node->domain && node->domain->name == before_.name);
+      // A clique keeps its shared domain while all its nodes are in exclusive ones.
+      const bool belongs = Exclusive() ? domain::BelongsIn(before_, *node) : domain::ReportsClique(before_, *node);
+      return belongs || domain::HoldsAnyHere(before_, *node) || (node->domain && node->domain->name == before_.name);
     };
     if (std::any_of(before_.nodes.begin(), before_.nodes.end(), needed_by)) return false;
     AskForLook();
@@ -271,9 +288,15 @@ class DomainStep {
       case Verdict::kServe:
         break;
     }
-    const bool here = domain::ReportsClique(draft_, node) || api::FindMember(*draft_.domain, demand.node) != nullptr;
-    if (!here) return std::nullopt;
     const domain::ComputeDomainView& view = in_.known.cached.at(demand.config.domain_id);
+    if (domain::DomainNameFor(view, draft_.domain->clique_id) != draft_.name) {
+      auto refusal = domain::RefuseInDomain(demand, view, node, *draft_.domain, domain::BelongsIn(draft_, node));
+      // Time runs out wherever the node is.
+      return refusal || view.gate_refusal.empty() ? refusal : domain::RefuseTimedOut(demand, view);
+    }
+    if (auto refusal = domain::RefuseExclusive(demand, view, node)) return refusal;
+    const bool here = domain::BelongsIn(draft_, node) || api::FindMember(*draft_.domain, demand.node) != nullptr;
+    if (!here) return std::nullopt;
     const auto partition = domain::JudgePartition(view, draft_.domain->clique_id);
     if (partition == domain::PartitionVerdict::kOther)
       return domain::RefuseOtherPartition(demand, view, draft_.domain->clique_id);

@@ -23,6 +23,7 @@ struct DomainSnapshot {
   domain::KnownDomains known;           // at least those of demands, leases and reports
   std::set<std::string> gone_nodes;     // IMEXNode absent, and Node absent by live reads for long enough
   std::optional<Look> looked;
+  api::ImexConfig imex_config;  // the cluster's, for a domain to be created
 };
 
 // A ComputeDomain whose name is unknown.

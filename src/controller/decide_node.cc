@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "src/domain/cd_status.h"
+#include "src/domain/imex_options.h"
+#include "src/domain/isolation.h"
 #include "src/domain/maintenance.h"
 #include "src/domain/members.h"
 
@@ -27,11 +29,16 @@ std::optional<DomainAssignment> Assignment(const NodeSnapshot& in) {
 }
 
 std::optional<Refusal> NodeStandsInTheWay(const NodeSnapshot& in, const Demand& demand) {
-  if (auto refusal = domain::RefuseForNode(demand, *in.node, in.known.cached.at(demand.config.domain_id).fabric_policy))
-    return refusal;
+  const domain::ComputeDomainView& view = in.known.cached.at(demand.config.domain_id);
+  if (auto refusal = domain::RefuseForNode(demand, *in.node, view.fabric_policy)) return refusal;
+  if (auto refusal = domain::RefuseExclusive(demand, view, *in.node)) return refusal;
   if (!in.clique || !in.clique->domain) return std::nullopt;
   const api::ImexDomain& domain = *in.clique->domain;
+  if (domain::DomainNameFor(view, domain.clique_id) != domain.meta.name)
+    return domain::RefuseInDomain(demand, view, *in.node, domain, domain::BelongsIn(*in.clique, *in.node));
   if (domain::HoldsUngranted(*in.clique, *in.node)) return domain::RefuseForeignChannels(demand, *in.node);
+  if (const auto unknown = domain::UnknownToDriver(domain.imex_config, in.node->status.driver_version))
+    return domain::RefuseOldDriver(demand, *in.node, *unknown);
   const bool full = domain.members.size() >= static_cast<std::size_t>(domain.node_slots);
   if (full && api::FindMember(domain, demand.node) == nullptr)
     return domain::RefuseNoSlot(demand, domain.meta.name, domain.node_slots);

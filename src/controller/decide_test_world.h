@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "src/controller/decide_domain.h"
+#include "src/domain/isolation.h"
 #include "src/domain/leases.h"
 #include "src/domain/testing.h"
 
@@ -15,6 +16,7 @@ struct DomainWorld {
   std::vector<api::ImexNode> nodes = {domain::testing::Assigned("a", 0), domain::testing::Assigned("b", 1)};
   api::ImexDomain domain = domain::testing::Domain();
   bool has_domain = true;  // false: it was created, and is to be made from the look
+  bool has_object = true;  // false: not even that
   std::vector<domain::Demand> demands;
   domain::KnownDomains known;
   std::optional<Look> looked;
@@ -43,8 +45,8 @@ struct DomainWorld {
     snapshot.clique = clique;
     if (has_domain) {
       snapshot.clique.domain = domain;
-    } else {
-      snapshot.clique.begun = domain::Unmade(clique.name);
+    } else if (has_object) {
+      snapshot.clique.begun = domain::Unmade(domain::NewDomain(clique.name, known.cached, {}));
       snapshot.clique.begun->meta.resource_version = domain.meta.resource_version;
     }
     snapshot.clique.nodes = domain::testing::All(nodes);

@@ -2,6 +2,7 @@
 
 #include "src/base/log.h"
 #include "src/controller/work_key.h"
+#include "src/domain/imex_options.h"
 
 namespace cd::controller {
 
@@ -55,6 +56,16 @@ Status DomainReconciler::Read(const DomainSnapshot& snapshot, const DomainDecisi
   return {};
 }
 
+// A changed setting of the cluster is for new domains: running daemons were started with the old one.
+void DomainReconciler::TellOldOptions(const DomainSnapshot& snapshot) {
+  const auto& domain = snapshot.clique.domain;
+  if (!domain || domain->mode != api::DomainMode::kShared || domain::SameOptions(domain->imex_config, snapshot.imex_config))
+    return;
+  if (!old_options_told_.insert(domain->meta.uid).second) return;
+  LogWarning("IMEXDomain keeps the options of nvidia-imex it was created with; the configured ones are for new IMEXDomains",
+             {{"imexDomain", domain->meta.name}});
+}
+
 Status DomainReconciler::Reconcile(const std::string& name) {
   Readings readings;
   // Reads, a write, then the look and the freeing that Draining asks for; more rounds mean that others change the world
@@ -68,6 +79,7 @@ Status DomainReconciler::Reconcile(const std::string& name) {
       if (present && present->meta.uid == removed->second) return {};
       removed_.erase(removed);
     }
+    TellOldOptions(snapshot);
     auto gone = GoneNodes(snapshot);
     if (!gone) return Fail(gone.error());
     snapshot.gone_nodes = *std::move(gone);

@@ -30,6 +30,7 @@ class DomainReconciler {
     std::optional<Look> looked;
   };
 
+  void TellOldOptions(const DomainSnapshot& snapshot);
   Result<std::set<std::string>> GoneNodes(const DomainSnapshot& snapshot);
   Status Read(const DomainSnapshot& snapshot, const DomainDecision& decision, Readings& readings);
 
@@ -39,6 +40,7 @@ class DomainReconciler {
   const Clock& clock_;
   const Duration gone_after_;
   std::map<std::string, Absence> absent_;       // members without IMEXNode
+  std::set<std::string> old_options_told_;      // UIDs of IMEXDomains
   std::map<std::string, std::string> removed_;  // name → UID of an IMEXDomain whose deletion was asked for and not seen yet
 };
 

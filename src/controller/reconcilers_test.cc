@@ -128,14 +128,14 @@ class ReconcilersTest : public testing::Test {
 
   ManualClock clock_;
   kube::WorkQueue queue_{clock_};
-  World world_{queue_, clock_};
+  World world_{queue_, clock_, {}};
   InstantApi api_;
   InstantApi events_api_;  // the recorder has a thread of its own
   kube::EventRecorder events_{events_api_, clock_, "controller", "test"};
   Cluster cluster_{api_, world_};
   DomainReconciler domains_{world_, cluster_, queue_, clock_, kGoneAfter};
   WorkloadReader workloads_{api_, clock_};
-  ComputeDomainReconciler compute_domains_{world_, cluster_, domains_, queue_, events_, workloads_, clock_};
+  ComputeDomainReconciler compute_domains_{world_, cluster_, domains_, queue_, events_, workloads_, clock_, {}};
 };
 
 // Nodes a and b are members; b's IMEXNode is gone, and its Node.
@@ -304,6 +304,22 @@ TEST_F(LateNews, of_what_is_left_of_a_pod_without_claim_keep_nobody_waiting) {
   json gone = Claim("late", "a");
   gone["status"].erase("reservedFor");
   api_.Put(api::kResourceClaims, gone);
+  ASSERT_TRUE(Reconcile());
+  EXPECT_EQ(Partition(), kOther);
+}
+
+TEST_F(LateNews, of_a_channel_in_an_exclusive_domain_of_the_partition_keep_nobody_waiting) {
+  json gone = Claim("late", "a");
+  gone["status"].erase("reservedFor");
+  api_.Put(api::kResourceClaims, gone);
+  const std::string exclusive = api::DomainName({kOther, red_.meta.uid});
+  api::ImexNode b = domain::testing::Holding(domain::testing::Assigned("b", 0), 1, red_.meta.uid, "exclusive-uid");
+  b.domain = api::DomainAssignment{exclusive, "exclusive-uid", 0};
+  b.status.clique_ids = {kOther};
+  b.status.channels[0].domain = exclusive;
+  b.meta.resource_version = "90";
+  world_.Put(std::make_shared<const api::ImexNode>(b), Source::kWatch);
+  PutNode(b);
   ASSERT_TRUE(Reconcile());
   EXPECT_EQ(Partition(), kOther);
 }

@@ -25,14 +25,26 @@ void World::QueueComputeDomain(const std::string& uid) {
 void World::QueueDomainsOf(const ImexNode& node) {
   for (const std::string& clique : node.status.clique_ids) QueueDomain(clique);
   if (node.domain) QueueDomain(node.domain->name);
+  if (const std::string wanted = WantedDomainOf(node); !wanted.empty()) QueueDomain(wanted);
   if (const auto it = domains_of_member_.find(node.meta.name); it != domains_of_member_.end()) {
-    for (const std::string& name : it->second) QueueDomain(name);
+    for (const std::string& domain : it->second) QueueDomain(domain);
+  }
+  // One that no node is in any more may have been kept for this one.
+  for (const auto& [key, domain] : domains_.objects()) {
+    if (domain->mode == api::DomainMode::kExclusive && domain->members.empty()) QueueDomain(key.name);
   }
   for (const api::NodeChannel& held : node.status.channels) {
     if (!held.domain.empty()) QueueDomain(held.domain);
     for (const auto& [key, domain] : domains_.objects()) {
       if (domain->meta.uid == held.domain_uid) QueueDomain(key.name);
     }
+  }
+}
+
+// One that no node belongs in any more is found by its owner alone.
+void World::QueueExclusiveDomainsOf(const std::string& compute_domain_uid) {
+  for (const auto& [key, domain] : domains_.objects()) {
+    if (domain->compute_domain && domain->compute_domain->uid == compute_domain_uid) QueueDomain(key.name);
   }
 }
 
@@ -54,6 +66,7 @@ void World::QueueClaimsPlace(const ChannelClaim& claim) {
     QueueDomainsOf(*node);
     QueueNode(claim.node);
   }
+  QueueExclusiveDomainsOf(claim.config->domain_id);
   QueueComputeDomain(claim.config->domain_id);
 }
 
@@ -86,6 +99,7 @@ void World::ComputeDomainChanged(const ComputeDomain& cd) {
   for (const auto& [key, domain] : domains_.objects()) {
     if (api::FindLease(*domain, cd.meta.uid) != nullptr) QueueDomain(key.name);
   }
+  QueueExclusiveDomainsOf(cd.meta.uid);
   if (cd.meta.deleting) QueueNodesExempting(cd.meta.uid);
   const auto claims = claims_by_domain_.find(cd.meta.uid);
   if (claims == claims_by_domain_.end()) return;
@@ -109,6 +123,7 @@ void World::Put(const std::shared_ptr<const ComputeDomain>& cd, Source source) {
   const std::lock_guard lock(mutex_);
   if (!compute_domains_.Put(cd, source)) return;
   key_by_uid_[cd->meta.uid] = cd->meta.Key();
+  if (cd->isolation_mode == api::IsolationMode::kDomain) exclusive_.insert(cd->meta.uid);
   ComputeDomainChanged(*cd);
 }
 
@@ -149,6 +164,7 @@ void World::Put(const std::shared_ptr<const ClaimTemplate>& claim_template, Sour
 void World::Remove(const std::shared_ptr<const ComputeDomain>& cd) {
   const std::lock_guard lock(mutex_);
   compute_domains_.Remove(cd);
+  exclusive_.erase(cd->meta.uid);
   ComputeDomainChanged(*cd);
   QueueNodesExempting(cd->meta.uid);
   key_by_uid_.erase(cd->meta.uid);
@@ -165,7 +181,7 @@ void World::Remove(const std::shared_ptr<const ImexDomain>& domain) {
     UnindexMembers(*domain);
   }
   DomainChanged(*domain);
-  QueueThoseWhoLeft(*domain, ImexDomain());
+  QueueThoseWhoLeft(before ? *before : *domain, ImexDomain());
 }
 
 void World::Remove(const std::shared_ptr<const ImexNode>& node) {

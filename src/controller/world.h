@@ -16,6 +16,7 @@
 #include "src/controller/decide_compute_domain.h"
 #include "src/controller/decide_domain.h"
 #include "src/controller/decide_node.h"
+#include "src/controller/settings.h"
 #include "src/controller/store.h"
 #include "src/controller/work_key.h"
 #include "src/kube/work_queue.h"
@@ -24,7 +25,8 @@ namespace cd::controller {
 
 class World {
  public:
-  World(kube::WorkQueue& queue, const Clock& clock) : queue_(queue), clock_(clock) {}
+  World(kube::WorkQueue& queue, const Clock& clock, const ClusterSettings& settings)
+      : queue_(queue), clock_(clock), settings_(settings) {}
 
   // A new version from a watch or from the answer to a write; what is not newer is ignored.
   void Put(const std::shared_ptr<const api::ComputeDomain>& cd, Source source);
@@ -86,6 +88,7 @@ class World {
   void QueueComputeDomain(const std::string& uid);
   void QueueNodesExempting(const std::string& uid);
   void QueueDomainsOf(const api::ImexNode& node);
+  void QueueExclusiveDomainsOf(const std::string& compute_domain_uid);
   void QueueThoseWhoLeft(const api::ImexDomain& before, const api::ImexDomain& after);
   void QueueClaimsPlace(const ChannelClaim& claim);
   void NodeChanged(const api::ImexNode& node);
@@ -99,17 +102,27 @@ class World {
   void Unindex(const ChannelClaim& claim);
 
   domain::Clique CliqueNamed(const std::string& name) const;
+  // Of the IMEXDomain it is told to be in, else of one it is a member of, else of the one it belongs in.
   std::string CliqueNameOf(const api::ImexNode& node) const;
   std::string CliqueIdOf(const api::ImexNode& node) const;
+  // One that it is a member of, or empty.
+  std::string MembershipOf(const std::string& node) const;
+  // Empty: it reports no clique, or several.
+  std::string WantedDomainOf(const api::ImexNode& node) const;
+  domain::Demand DemandOf(const ChannelClaim& claim) const;
+  bool Concerns(const domain::Clique& clique, const api::ImexNode& node) const;
   std::string NameOfLocked(const std::string& uid) const;
   bool GateOpen(const std::string& compute_domain_uid) const;
   std::vector<const ChannelClaim*> ClaimsOf(const api::ComputeDomain& cd) const;
   void Learn(domain::KnownDomains& known, const std::string& uid) const;
+  // Without its gate, of which the place of a node does not depend.
+  void LearnView(domain::KnownDomains& known, const std::string& uid) const;
   TemplateView ViewTemplate(const api::ComputeDomain& cd) const;
   std::vector<const ChannelClaim*> ClaimsOn(const std::string& node) const;
 
   kube::WorkQueue& queue_;
   const Clock& clock_;
+  const ClusterSettings settings_;
   mutable std::mutex mutex_;  // guards all below
   Store<api::ComputeDomain> compute_domains_;
   Store<api::ImexDomain> domains_;
@@ -120,6 +133,7 @@ class World {
   // ever.
   std::map<std::string, std::set<std::string>> domains_of_member_;
   std::map<std::string, api::ObjectKey> key_by_uid_;     // ComputeDomains
+  std::set<std::string> exclusive_;                      // UIDs of those with isolationMode Domain
   std::map<std::string, Keys> claims_by_domain_;         // ComputeDomain UID; claims in use
   std::map<std::string, Keys> claims_by_node_;           // claims in use
   std::map<std::string, Progress> progress_;             // by claim UID; claims in use

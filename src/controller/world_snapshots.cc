@@ -3,20 +3,28 @@
 
 #include <algorithm>
 
+#include "src/domain/isolation.h"
+
 namespace cd::controller {
 
 using api::ComputeDomain;
 using api::ImexNode;
 
-namespace {
-
-domain::Demand DemandOf(const ChannelClaim& claim) {
-  return {claim.node, claim.meta.ns, claim.meta.name, *claim.config, claim.meta.uid};
+domain::Demand World::DemandOf(const ChannelClaim& claim) const {
+  return {claim.node,
+          claim.meta.ns,
+          claim.meta.name,
+          *claim.config,
+          claim.meta.uid,
+          claim.slots,
+          claim.slots >= settings_.devices.slots};
 }
 
-bool Concerns(const domain::Clique& clique, const ImexNode& node) {
+bool World::Concerns(const domain::Clique& clique, const ImexNode& node) const {
+  const bool exclusive = !api::IdentityOf(clique.name).owner_uid.empty();
   const auto& reported = node.status.clique_ids;
-  if (std::find(reported.begin(), reported.end(), clique.name) != reported.end()) return true;
+  if (!exclusive && std::find(reported.begin(), reported.end(), clique.name) != reported.end()) return true;
+  if (exclusive && WantedDomainOf(node) == clique.name) return true;
   if (node.domain && node.domain->name == clique.name) return true;
   const auto& held = node.status.channels;
   const auto of_this = [&](const api::NodeChannel& entry) {
@@ -26,19 +34,36 @@ bool Concerns(const domain::Clique& clique, const ImexNode& node) {
   return clique.domain && api::FindMember(*clique.domain, node.meta.name) != nullptr;
 }
 
-}  // namespace
-
-std::string World::CliqueNameOf(const ImexNode& node) const {
-  if (const auto it = domains_of_member_.find(node.meta.name); it != domains_of_member_.end()) {
-    return node.domain && it->second.contains(node.domain->name) ? node.domain->name : *it->second.begin();
+std::string World::WantedDomainOf(const ImexNode& node) const {
+  if (node.status.clique_ids.size() != 1) return "";
+  const std::string& clique_id = node.status.clique_ids.front();
+  if (exclusive_.empty()) return clique_id;
+  std::vector<domain::Demand> demands;
+  domain::KnownDomains known;
+  for (const ChannelClaim* claim : ClaimsOn(node.meta.name)) {
+    demands.push_back(DemandOf(*claim));
+    LearnView(known, claim->config->domain_id);
   }
+  const std::string current = node.domain ? node.domain->name : MembershipOf(node.meta.name);
+  return domain::WantedDomain(clique_id, current, node, demands, known);
+}
+
+std::string World::MembershipOf(const std::string& node) const {
+  const auto it = domains_of_member_.find(node);
+  return it == domains_of_member_.end() ? "" : *it->second.begin();
+}
+
+// The assignment first: it is what the plugin acts on, and what a stale view of another domain must not take away.
+std::string World::CliqueNameOf(const ImexNode& node) const {
   if (node.domain) return node.domain->name;
-  return node.status.clique_ids.size() == 1 ? node.status.clique_ids.front() : "";
+  const std::string member_of = MembershipOf(node.meta.name);
+  return member_of.empty() ? WantedDomainOf(node) : member_of;
 }
 
 domain::Clique World::CliqueNamed(const std::string& name) const {
   domain::Clique clique;
   clique.name = name;
+  const std::string clique_id = api::IdentityOf(name).clique_id;
   for (const auto& [key, domain] : domains_.objects()) {
     if (key.name == name) {
       (api::IsMade(*domain) ? clique.domain : clique.begun) = *domain;
@@ -47,6 +72,9 @@ domain::Clique World::CliqueNamed(const std::string& name) const {
     }
   }
   for (const auto& [key, node] : nodes_.objects()) {
+    const auto& reported = node->status.clique_ids;
+    if (reported.size() == 1 && reported.front() == clique_id && WantedDomainOf(*node) != name)
+      clique.wanted_elsewhere.insert(key.name);
     if (!Concerns(clique, *node)) continue;
     clique.nodes.push_back(node);
     const auto member_of = domains_of_member_.find(key.name);
@@ -64,15 +92,19 @@ std::vector<const ChannelClaim*> World::ClaimsOn(const std::string& node) const 
   return out;
 }
 
-void World::Learn(domain::KnownDomains& known, const std::string& uid) const {
+void World::LearnView(domain::KnownDomains& known, const std::string& uid) const {
   if (compute_domains_.WasDeleted(uid)) known.deleted.insert(uid);
   const auto key = key_by_uid_.find(uid);
-  if (key == key_by_uid_.end()) return;
+  if (key == key_by_uid_.end() || known.cached.contains(uid)) return;
   const auto cd = compute_domains_.Get(key->second);
   // The name may have a new bearer already.
-  if (!cd || cd->meta.uid != uid) return;
-  known.cached[uid] = domain::ViewOf(*cd);
-  if (!cd->gating || known.gates.contains(uid)) return;
+  if (cd && cd->meta.uid == uid) known.cached[uid] = domain::ViewOf(*cd);
+}
+
+void World::Learn(domain::KnownDomains& known, const std::string& uid) const {
+  LearnView(known, uid);
+  const auto view = known.cached.find(uid);
+  if (view == known.cached.end() || !view->second.gated || known.gates.contains(uid)) return;
   const auto orders = orders_.find(uid);
   known.gates[uid] = {GateOpen(uid), orders == orders_.end() ? std::set<std::string>() : orders->second};
 }
@@ -111,6 +143,8 @@ DomainSnapshot World::SnapshotDomain(const std::string& name) const {
   const std::lock_guard lock(mutex_);
   DomainSnapshot out;
   out.clique = CliqueNamed(name);
+  out.imex_config = settings_.imex;
+  if (const std::string owner = api::IdentityOf(name).owner_uid; !owner.empty()) Learn(out.known, owner);
   for (const domain::NodePtr& node : out.clique.nodes) {
     for (const ChannelClaim* claim : ClaimsOn(node->meta.name)) out.demands.push_back(DemandOf(*claim));
     for (const api::NodeChannel& held : node->status.channels) Learn(out.known, held.compute_domain_uid);
@@ -143,9 +177,7 @@ std::optional<NodeSnapshot> World::SnapshotNode(const std::string& name) const {
 }
 
 std::string World::CliqueIdOf(const ImexNode& node) const {
-  const std::string name = CliqueNameOf(node);
-  const auto domain = domains_.Get({"", name});
-  return domain ? domain->clique_id : name;
+  return api::IdentityOf(CliqueNameOf(node)).clique_id;
 }
 
 bool World::MayBeIn(const std::string& node, const std::string& clique_id) const {
@@ -159,8 +191,9 @@ bool World::MustBeIn(const std::string& node, const std::string& clique_id) cons
   const auto known = nodes_.Get({"", node});
   if (!known || !known->reported || CliqueIdOf(*known) != clique_id) return false;
   const auto& held = known->status.channels;
-  return std::all_of(held.begin(), held.end(),
-                     [&](const auto& entry) { return entry.domain.empty() || entry.domain == clique_id; });
+  return std::all_of(held.begin(), held.end(), [&](const auto& entry) {
+    return entry.domain.empty() || api::IdentityOf(entry.domain).clique_id == clique_id;
+  });
 }
 
 TemplateView World::ViewTemplate(const ComputeDomain& cd) const {
@@ -199,7 +232,7 @@ std::optional<ComputeDomainSnapshot> World::SnapshotComputeDomain(const api::Obj
     cliques.insert(CliqueNameOf(*node));
   }
   for (const auto& [domain_key, domain] : domains_.objects()) {
-    const bool leases = api::FindLease(*domain, uid) != nullptr;
+    const bool leases = api::FindLease(*domain, uid) != nullptr || (domain->compute_domain && domain->compute_domain->uid == uid);
     if (leases || cliques.contains(domain_key.name)) out.domains[domain_key.name] = domain;
   }
   return out;

@@ -36,11 +36,7 @@ std::string Named(const std::vector<std::string>& nodes) {
   return nodes.size() > kMostNamed ? names + " and " + std::to_string(nodes.size() - kMostNamed) + " more" : names;
 }
 
-const ImexDomain* DomainOf(const StatusInput& input, const ImexNode* node) {
-  if (node == nullptr) return nullptr;
-  std::string name;
-  if (node->domain) name = node->domain->name;
-  if (name.empty() && node->status.clique_ids.size() == 1) name = node->status.clique_ids.front();
+const ImexDomain* DomainNamed(const StatusInput& input, const std::string& name) {
   const auto it = input.domains.find(name);
   return it == input.domains.end() ? nullptr : it->second.get();
 }
@@ -51,12 +47,47 @@ std::string NotReadyDaemon(const ImexNode& node) {
   return "its IMEX daemon is not ready" + (message.empty() ? "" : ": " + message);
 }
 
-std::string WhyNotReady(const std::string& uid, const std::string& name, const ImexNode* node, const ImexDomain* domain) {
+// The clique a node is in, as long as anything tells.
+std::string CliqueOf(const ImexNode& node) {
+  if (node.domain) return api::IdentityOf(node.domain->name).clique_id;
+  return node.status.clique_ids.size() == 1 ? node.status.clique_ids.front() : "";
+}
+
+// The IMEX domain that serves, or would serve, the ComputeDomain on the node.
+const ImexDomain* DomainOf(const StatusInput& input, const ImexNode* node) {
+  if (node == nullptr) return nullptr;
+  if (input.cd.isolation_mode == api::IsolationMode::kDomain)
+    return DomainNamed(input, api::DomainName({CliqueOf(*node), input.cd.meta.uid}));
+  return DomainNamed(input, node->domain ? node->domain->name : CliqueOf(*node));
+}
+
+const api::Refusal* RefusalOf(const StatusInput& input, const ImexNode& node) {
+  const std::string& uid = input.cd.meta.uid;
+  const api::Refusal* refusal = FindRefusal(node.refusals, node.meta.name, uid);
+  // What its plugin reads, also where that is another domain than the ComputeDomain's.
+  const ImexDomain* told = node.domain ? DomainNamed(input, node.domain->name) : nullptr;
+  return refusal == nullptr && told != nullptr ? FindRefusal(told->refusals, node.meta.name, uid) : refusal;
+}
+
+// Processes of others keep a node from moving into an exclusive domain, or out of one.
+std::string HeldByOthers(const std::string& uid, const ImexNode& node) {
+  for (const api::NodeChannel& entry : node.status.channels) {
+    if (entry.compute_domain_uid == uid) continue;
+    return "processes of the ComputeDomain with UID " + entry.compute_domain_uid + " still hold channel " +
+           std::to_string(entry.channel) + " there; it is moved to this ComputeDomain's IMEX domain when they have ended";
+  }
+  return "";
+}
+
+std::string WhyNotReady(const StatusInput& input, const ImexNode* node, const ImexDomain* domain) {
+  const std::string& uid = input.cd.meta.uid;
   if (node == nullptr || !node->reported) return "its kubelet plugin has not reported";
-  const api::Refusal* refusal = FindRefusal(node->refusals, name, uid);
-  if (refusal == nullptr && domain != nullptr) refusal = FindRefusal(domain->refusals, name, uid);
-  if (refusal != nullptr) return refusal->message.empty() ? refusal->reason : refusal->message;
-  if (domain == nullptr || FindMember(*domain, name) == nullptr) return "it has no slot in an IMEX domain yet";
+  if (const api::Refusal* refusal = RefusalOf(input, *node)) return refusal->message.empty() ? refusal->reason : refusal->message;
+  if (domain == nullptr || FindMember(*domain, node->meta.name) == nullptr) {
+    const bool exclusive = input.cd.isolation_mode == api::IsolationMode::kDomain;
+    const std::string held = exclusive ? HeldByOthers(uid, *node) : "";
+    return held.empty() ? "it has no slot in an IMEX domain yet" : held;
+  }
   const ChannelLease* lease = FindLease(*domain, uid);
   if (lease == nullptr || lease->state != LeaseState::kActive) return "its clique has no channel for this ComputeDomain yet";
   if (api::IsElsewhere(node->status.fabric, node->status.clique_ids, domain->clique_id))
@@ -71,14 +102,15 @@ Member Describe(const StatusInput& input, const std::string& name) {
   member.report = FindNode(input.reports, name);
   const ImexDomain* domain = DomainOf(input, member.report);
   member.status.node = name;
-  if (domain != nullptr) member.status.clique_id = domain->clique_id;
+  // An exclusive domain may not be there before the partition is chosen, by the cliques of those who wait for it.
+  if (member.report != nullptr) member.status.clique_id = domain != nullptr ? domain->clique_id : CliqueOf(*member.report);
   if (member.report != nullptr) member.status.address = member.report->status.daemon.address;
   if (domain == nullptr && member.report != nullptr && FindExemption(*member.report, input.cd.meta.uid) != nullptr) {
     member.without_fabric = member.status.ready = true;
     return member;
   }
   if (const api::DomainMember* slot = domain == nullptr ? nullptr : FindMember(*domain, name)) member.status.index = slot->index;
-  member.why_not_ready = WhyNotReady(input.cd.meta.uid, name, member.report, domain);
+  member.why_not_ready = WhyNotReady(input, member.report, domain);
   member.status.ready = member.why_not_ready.empty();
   return member;
 }
@@ -144,7 +176,10 @@ Condition Accepted(const StatusInput& input) {
   if (input.finalizer_refused) return {"Accepted", "False", "FinalizerRefused", *input.finalizer_refused, 0, ""};
   if (input.template_conflict) return {"Accepted", "False", "TemplateNameTaken", *input.template_conflict, 0, ""};
   if (input.template_refused) return {"Accepted", "False", "TemplateRefused", *input.template_refused, 0, ""};
-  return {"Accepted", "True", "Accepted", "pods join by the ResourceClaimTemplate " + input.cd.claim_template_name, 0, ""};
+  std::string how = "pods join by the ResourceClaimTemplate " + input.cd.claim_template_name;
+  if (input.cd.isolation_mode == api::IsolationMode::kDomain)
+    how += "; each takes a whole node (isolationMode Domain): one pod of this ComputeDomain per node";
+  return {"Accepted", "True", "Accepted", std::move(how), 0, ""};
 }
 
 std::string NamesOfNodesWithoutFabric(const std::vector<Member>& members) {

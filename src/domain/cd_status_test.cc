@@ -114,6 +114,14 @@ TEST(StatusTest, spare_slots_and_other_members_do_not_count) {
   EXPECT_EQ(Find(world.Status(), "Formed").status, "True");
 }
 
+TEST(StatusTest, partition_is_chosen_by_where_nodes_are_though_no_exclusive_domain_is_there_yet) {
+  World world;
+  world.cd.isolation_mode = api::IsolationMode::kDomain;
+  world.cd.partition_policy = api::PartitionPolicy::kSingle;
+  world.domain.channels.clear();
+  EXPECT_EQ(world.Status().partition, kClique);
+}
+
 // A clique is an IMEX domain of its own: numbers and indexes of one say nothing about the other.
 TEST(StatusTest, each_clique_is_a_partition_with_its_own_channel_and_indexes) {
   World world;

@@ -22,14 +22,26 @@ const ImexNode* FindNode(const Nodes& nodes, const std::string& name) {
 }
 
 bool ReportsClique(const Clique& clique, const ImexNode& node) {
-  return node.reported && node.status.clique_ids.size() == 1 && node.status.clique_ids.front() == clique.name;
+  return node.reported && node.status.clique_ids.size() == 1 &&
+         node.status.clique_ids.front() == api::IdentityOf(clique.name).clique_id;
+}
+
+bool BelongsIn(const Clique& clique, const ImexNode& node) {
+  return ReportsClique(clique, node) && !clique.wanted_elsewhere.contains(node.meta.name);
 }
 
 namespace {
 
-bool BelongsHere(const Clique& clique, const ImexNode& node) {
-  return ReportsClique(clique, node) || (node.domain && node.domain->name == clique.name) ||
-         (clique.domain && FindMember(*clique.domain, node.meta.name) != nullptr);
+// Whether a channel of that owner, or the daemon, of an IMEXDomain that exists no longer was of this domain, told by where the
+// node is.
+bool CameFromHere(const Clique& clique, const ImexNode& node, const std::string& owner_uid) {
+  const api::DomainIdentity here = api::IdentityOf(clique.name);
+  const bool assigned = node.domain && node.domain->name == clique.name;
+  const bool placed = assigned || (clique.domain && FindMember(*clique.domain, node.meta.name) != nullptr);
+  if (!here.owner_uid.empty()) return placed && owner_uid == here.owner_uid;
+  // Assigned to an exclusive domain of the clique it has none of the shared one's.
+  const bool in_exclusive = node.domain && !assigned && api::IdentityOf(node.domain->name).clique_id == here.clique_id;
+  return placed || (ReportsClique(clique, node) && !in_exclusive);
 }
 
 bool IsGranted(const Clique& clique, const NodeChannel& entry) {
@@ -40,22 +52,24 @@ bool IsGranted(const Clique& clique, const NodeChannel& entry) {
   });
 }
 
-// What a node reports of a domain that it knows by that name (if at all) and UID.
-bool IsOfThis(const Clique& clique, const ImexNode& node, const std::string& domain, const std::string& uid) {
+// What a node reports of a domain that it knows by that name (if at all) and UID; `owner_uid`: of the channel, or of this domain.
+bool IsOfThis(const Clique& clique, const ImexNode& node, const std::string& domain, const std::string& uid,
+              const std::string& owner_uid) {
   if (!domain.empty()) return domain == clique.name;
   if (clique.domain && uid == clique.domain->meta.uid) return true;
-  return !clique.other_domains.contains(uid) && BelongsHere(clique, node);
+  return !clique.other_domains.contains(uid) && CameFromHere(clique, node, owner_uid);
 }
 
 }  // namespace
 
 bool HeldHere(const Clique& clique, const ImexNode& node, const NodeChannel& entry) {
-  return IsOfThis(clique, node, entry.domain, entry.domain_uid);
+  return IsOfThis(clique, node, entry.domain, entry.domain_uid, entry.compute_domain_uid);
 }
 
 bool DaemonIsHere(const Clique& clique, const ImexNode& node) {
   const api::NodeDaemon& daemon = node.status.daemon;
-  return !daemon.domain_uid.empty() && IsOfThis(clique, node, daemon.domain, daemon.domain_uid);
+  return !daemon.domain_uid.empty() &&
+         IsOfThis(clique, node, daemon.domain, daemon.domain_uid, api::IdentityOf(clique.name).owner_uid);
 }
 
 bool HoldsAnyHere(const Clique& clique, const ImexNode& node) {

@@ -20,6 +20,8 @@ struct Demand {
   std::string claim;  // name
   api::ChannelConfig config;
   std::string claim_uid = {};
+  int slots = 1;            // of the node that it takes
+  bool whole_node = false;  // these are all
 };
 
 // A ComputeDomain as far as a claim is concerned.
@@ -31,8 +33,10 @@ struct ComputeDomainView {
   api::PartitionPolicy partition_policy = api::PartitionPolicy::kAny;
   std::string partition;                                   // Single: where its pods run, see ComputeDomainStatus
   std::optional<std::string> not_accepted = std::nullopt;  // why, see WhyNotAccepted
-  bool gated = false;                                      // its pods are held until it has formed
-  std::string gate_refusal = {};                           // why they will not be let go any more; empty: they may be
+  api::IsolationMode isolation = api::IsolationMode::kChannel;
+  std::optional<api::ImexConfig> imex = std::nullopt;
+  bool gated = false;             // its pods are held until it has formed
+  std::string gate_refusal = {};  // why they will not be let go any more; empty: they may be
 };
 
 // What is known of the gang that waits for, or has passed, a ComputeDomain's gate. See gating.h.
@@ -67,6 +71,8 @@ struct Judgement {
 };
 
 Judgement Judge(const Demand& demand, const KnownDomains& known);
+
+api::Refusal Refuse(const Demand& demand, std::string reason, std::string message);
 
 // Why a node gives this ComputeDomain no channel although the claim is in order.
 api::Refusal RefuseNoChannel(const Demand& demand, const std::string& clique);

@@ -62,9 +62,9 @@ TEST(JudgeTest, mode_that_is_not_the_domains_is_refused_naming_both) {
 }
 
 TEST(JudgeTest, domain_that_is_not_accepted_is_refused_with_the_reason) {
-  const auto judgement = Judge(Wish(kRed), Known([](auto& cd) { cd.isolation_mode = api::IsolationMode::kDomain; }));
+  const auto judgement = Judge(Wish(kRed), Known([](auto& cd) { cd.imex = api::ImexConfig{}; }));
   EXPECT_EQ(judgement.refusal.reason, "NotAccepted");
-  EXPECT_THAT(judgement.refusal.message, HasSubstr("spec.isolationMode"));
+  EXPECT_THAT(judgement.refusal.message, HasSubstr("spec.imex"));
 }
 
 TEST(JudgeTest, claims_of_a_deleted_domain_are_left_alone) {

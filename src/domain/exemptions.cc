@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/domain/isolation.h"
 #include "src/domain/release.h"
 
 namespace cd::domain {
@@ -58,11 +59,12 @@ ExemptionDecision DecideExemptions(const api::ImexNode& node, bool member, const
     const std::string& uid = demand.config.domain_id;
     if (Has(out.exemptions, uid) || Judge(demand, known).verdict != Verdict::kServe) continue;
     const ComputeDomainView& view = known.cached.at(uid);
-    if (view.fabric_policy != api::FabricPolicy::kOptional) continue;
+    if (view.fabric_policy != api::FabricPolicy::kOptional || RefuseExclusive(demand, view, node)) continue;
     const bool verified = known.verified.contains(uid);
     const bool asked = std::find(out.verify.begin(), out.verify.end(), view.ref) != out.verify.end();
     if (verified) {
-      out.exemptions.push_back({view.ref, false});
+      out.exemptions.push_back(
+          {.compute_domain = view.ref, .released = false, .exclusive = view.isolation == api::IsolationMode::kDomain});
     } else if (!asked) {
       out.verify.push_back(view.ref);
     }

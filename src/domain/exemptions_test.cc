@@ -35,6 +35,19 @@ TEST(ExemptionsTest, optional_domain_runs_on_a_node_without_fabric) {
   EXPECT_EQ(World().Decide().exemptions, kRedExempt);
 }
 
+TEST(ExemptionsTest, domain_with_isolation_domain_needs_the_whole_node_and_says_so) {
+  World world;
+  api::ComputeDomain red = OptionalRed();
+  red.isolation_mode = api::IsolationMode::kDomain;
+  world.known.cached[kRed] = ViewOf(red);
+  EXPECT_TRUE(world.Decide().exemptions.empty());
+  world.demands[0].slots = 32;
+  world.demands[0].whole_node = true;
+  const auto exemptions = world.Decide().exemptions;
+  ASSERT_EQ(exemptions.size(), 1U);
+  EXPECT_TRUE(exemptions[0].exclusive);
+}
+
 TEST(ExemptionsTest, owner_is_read_live_first_and_once) {
   World world;
   world.known.verified.clear();

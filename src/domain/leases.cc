@@ -116,13 +116,9 @@ void FreeChannels(ImexDomain& domain, const std::vector<int>& channels) {
   });
 }
 
-ImexDomain Unmade(const std::string& clique) {
-  ImexDomain domain;
-  domain.meta.name = clique;
-  domain.meta.finalizers = {api::kFinalizer};
-  domain.meta.annotations[api::kUnmadeAnnotation] = "";
-  domain.clique_id = clique;
-  return domain;
+ImexDomain Unmade(ImexDomain empty) {
+  empty.meta.annotations[api::kUnmadeAnnotation] = "";
+  return empty;
 }
 
 ImexDomain Rebuild(const ImexDomain& unmade, const Clique& clique, const Nodes& looked,

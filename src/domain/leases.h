@@ -37,8 +37,9 @@ bool WorthLooking(const Clique& clique);
 std::vector<int> FreeableChannels(const Clique& clique, const Nodes& looked);
 void FreeChannels(api::ImexDomain& domain, const std::vector<int>& channels);
 
-// What is created for a clique that has no domain: it keeps other leaders from making another one, and gives nothing to anybody.
-api::ImexDomain Unmade(const std::string& clique);
+// What is created where there is no domain: it keeps other leaders from making another one, and gives nothing to anybody.
+// `empty`: see NewDomain.
+api::ImexDomain Unmade(api::ImexDomain empty);
 // The same object made: of a domain that was lost, or the first one of a clique. `looked` must have been read after `unmade` was
 // created: one that stood in between, of another leader, may have given slots and channels before it was lost. Members as daemons
 // that run and then assignments say, leases as all nodes' reports do. Leases are Active; the caller drains those whose

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/domain/isolation.h"
 #include "src/domain/testing.h"
 
 namespace cd::domain {
@@ -110,11 +111,15 @@ TEST(DrainTest, drains_the_owner_only_and_once) {
   EXPECT_EQ(domain.channels[1].state, LeaseState::kActive);
 }
 
+api::ImexDomain Empty() {
+  return Unmade(NewDomain(kClique, {}, {}));
+}
+
 TEST(RebuildTest, members_keep_their_indexes_and_owners_their_channels) {
   Clique clique;
   clique.name = kClique;
   const Nodes looked = All({Holding(Assigned("a", 7), 5, kRed, "lost"), Holding(Assigned("b", 2), 5, kRed, "lost"), Node("c")});
-  const auto domain = Rebuild(Unmade(kClique), clique, looked, {{"team", "red", kRed}});
+  const auto domain = Rebuild(Empty(), clique, looked, {{"team", "red", kRed}});
   EXPECT_EQ(domain.members, (std::vector<api::DomainMember>{Member(2, "b"), Member(7, "a")}));
   EXPECT_EQ(domain.channels, (std::vector<api::ChannelLease>{Lease(5, kRed)}));
   EXPECT_EQ(domain.next_channel, 6);
@@ -127,7 +132,7 @@ TEST(RebuildTest, a_running_daemon_keeps_its_index_whatever_is_assigned) {
   unassigned.domain.reset();
   api::ImexNode stopped = Assigned("a", 2);
   stopped.status.daemon = {};
-  const auto domain = Rebuild(Unmade(kClique), clique, All({stopped, unassigned}), {});
+  const auto domain = Rebuild(Empty(), clique, All({stopped, unassigned}), {});
   EXPECT_EQ(domain.members, (std::vector<api::DomainMember>{Member(2, "b")}));
 }
 
@@ -139,7 +144,7 @@ TEST(RebuildTest, a_daemon_that_runs_in_another_lost_domain_has_no_place_here) {
   moved.domain = api::DomainAssignment{"another.clique", "lost-too", 2};
   moved.status.daemon.domain_uid = "lost-too";
   moved.status.daemon.domain = "another.clique";
-  const auto domain = Rebuild(Unmade(kClique), clique, All({moved, Assigned("b", 2)}), {});
+  const auto domain = Rebuild(Empty(), clique, All({moved, Assigned("b", 2)}), {});
   EXPECT_EQ(domain.members, (std::vector<api::DomainMember>{Member(2, "b")}));
 }
 
@@ -151,14 +156,14 @@ TEST(RebuildTest, a_place_where_a_daemon_may_be_started_is_kept) {
   told.status.clique_ids = {"another.clique"};
   told.status.daemon.state = api::DaemonState::kAbsent;
   told.status.daemon.domain = kClique;
-  const auto domain = Rebuild(Unmade(kClique), clique, All({told}), {});
+  const auto domain = Rebuild(Empty(), clique, All({told}), {});
   EXPECT_EQ(domain.members, (std::vector<api::DomainMember>{Member(2, "a")}));
 }
 
 TEST(RebuildTest, unknown_owner_keeps_the_number_reserved) {
   Clique clique;
   clique.name = kClique;
-  const auto domain = Rebuild(Unmade(kClique), clique, All({Holding(Assigned("a", 0), 9, kBlue)}), {});
+  const auto domain = Rebuild(Empty(), clique, All({Holding(Assigned("a", 0), 9, kBlue)}), {});
   ASSERT_EQ(domain.channels.size(), 1U);
   EXPECT_EQ(domain.channels[0].compute_domain, (api::ObjectRef{"", "", kBlue}));
 }
@@ -169,7 +174,7 @@ TEST(RebuildTest, channel_of_a_node_whose_gpus_have_moved_since_is_found_by_the_
   api::ImexNode moved = Node("a");
   moved.status.clique_ids = {"another.clique"};
   moved.status.channels = {{"lost-uid", 9, kRed, kClique}};
-  const auto domain = Rebuild(Unmade(kClique), clique, All({moved}), {{"team", "red", kRed}});
+  const auto domain = Rebuild(Empty(), clique, All({moved}), {{"team", "red", kRed}});
   ASSERT_EQ(domain.channels.size(), 1U);
   EXPECT_EQ(domain.channels[0].channel, 9);
   Clique other;
@@ -180,8 +185,7 @@ TEST(RebuildTest, channel_of_a_node_whose_gpus_have_moved_since_is_found_by_the_
 TEST(RebuildTest, second_channel_of_one_owner_may_only_drain) {
   Clique clique;
   clique.name = kClique;
-  const auto domain =
-      Rebuild(Unmade(kClique), clique, All({Holding(Assigned("a", 0), 5, kRed), Holding(Assigned("b", 1), 6, kRed)}), {});
+  const auto domain = Rebuild(Empty(), clique, All({Holding(Assigned("a", 0), 5, kRed), Holding(Assigned("b", 1), 6, kRed)}), {});
   ASSERT_EQ(domain.channels.size(), 2U);
   EXPECT_EQ(domain.channels[1].channel, 6);
   EXPECT_EQ(domain.channels[1].state, LeaseState::kDraining);
@@ -191,9 +195,48 @@ TEST(RebuildTest, nodes_of_other_cliques_do_not_count) {
   Clique clique;
   clique.name = kClique;
   clique.other_domains = {"elsewhere"};
-  const auto domain = Rebuild(Unmade(kClique), clique, All({Holding(Stranger("z"), 5, kRed, "elsewhere"), Node("a")}), {});
+  const auto domain = Rebuild(Empty(), clique, All({Holding(Stranger("z"), 5, kRed, "elsewhere"), Node("a")}), {});
   EXPECT_TRUE(domain.members.empty());
   EXPECT_TRUE(domain.channels.empty());
+}
+
+// A red with isolationMode Domain, its IMEXDomain lost while node a runs its pod and node b serves the shared domain, lost as
+// well.
+struct LostDomains {
+  std::string exclusive = api::DomainName({kClique, kRed});
+  Nodes looked;
+
+  LostDomains() {
+    api::ImexNode a = Holding(Assigned("a", 3), 1, kRed, "lost-exclusive");
+    a.domain = api::DomainAssignment{exclusive, "lost-exclusive", 3};
+    a.status.daemon.domain_uid = "lost-exclusive";
+    api::ImexNode b = Holding(Assigned("b", 4), 1, kBlue, "lost-shared");
+    b.status.daemon.domain_uid = "lost-shared";
+    looked = All({a, b});
+  }
+  api::ImexDomain Rebuilt(const std::string& name) const {
+    Clique clique;
+    clique.name = name;
+    return Rebuild(Unmade(NewDomain(name, {{kRed, ViewOf(Red())}}, {})), clique, looked,
+                   {{"team", "red", kRed}, {"team", "blue", kBlue}});
+  }
+};
+
+TEST(RebuildTest, a_lost_exclusive_domain_takes_its_own_nodes_and_channels_only) {
+  const LostDomains lost;
+  const auto domain = lost.Rebuilt(lost.exclusive);
+  EXPECT_EQ(domain.mode, api::DomainMode::kExclusive);
+  EXPECT_EQ(domain.clique_id, kClique);
+  EXPECT_EQ(domain.compute_domain, (api::ObjectRef{"team", "red", kRed}));
+  EXPECT_EQ(domain.members, (std::vector<api::DomainMember>{Member(3, "a")}));
+  EXPECT_EQ(domain.channels, (std::vector<api::ChannelLease>{Lease(1, kRed)}));
+}
+
+TEST(RebuildTest, a_lost_shared_domain_takes_nothing_of_an_exclusive_one) {
+  const auto domain = LostDomains().Rebuilt(kClique);
+  EXPECT_EQ(domain.mode, api::DomainMode::kShared);
+  EXPECT_EQ(domain.members, (std::vector<api::DomainMember>{Member(4, "b")}));
+  EXPECT_EQ(domain.channels, (std::vector<api::ChannelLease>{Lease(1, kBlue)}));
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <optional>
 
+#include "src/domain/imex_options.h"
+
 namespace cd::domain {
 
 using api::DomainMember;
@@ -13,11 +15,19 @@ using api::ImexNode;
 
 namespace {
 
-// The node's GPUs are elsewhere now, and nothing of this domain is held any more. A fabric that is forming or degraded is still
-// this domain's: it may heal, and workloads may run on.
+bool IsExclusive(const Clique& clique) {
+  return !api::IdentityOf(clique.name).owner_uid.empty();
+}
+
+// The node's GPUs are elsewhere now, or its claims belong in another domain of the clique; and nothing of this domain is held any
+// more. A fabric that is forming or degraded is still this domain's: it may heal, and workloads may run on.
 bool WantsToLeave(const Clique& clique, const ImexNode& node) {
-  return node.reported && !HoldsAnyHere(clique, node) &&
-         api::IsElsewhere(node.status.fabric, node.status.clique_ids, clique.name);
+  if (!node.reported || HoldsAnyHere(clique, node)) return false;
+  // To the shared domain it goes back whatever its fabric is like; into an exclusive one only a healthy node can enter.
+  const bool may = IsExclusive(clique) || node.status.fabric == FabricState::kReady;
+  const bool wanted_elsewhere = ReportsClique(clique, node) && clique.wanted_elsewhere.contains(node.meta.name);
+  return (wanted_elsewhere && may) ||
+         api::IsElsewhere(node.status.fabric, node.status.clique_ids, api::IdentityOf(clique.name).clique_id);
 }
 
 // Evidence that the node's daemon in this domain has ended and cannot come back: it has no assignment here, and its plugin, which
@@ -29,9 +39,9 @@ bool HasLeft(const Clique& clique, const ImexNode& node) {
 }
 
 bool MayEnter(const Clique& clique, const ImexNode& node) {
-  return ReportsClique(clique, node) && node.status.fabric == FabricState::kReady && !node.meta.deleting &&
+  return BelongsIn(clique, node) && node.status.fabric == FabricState::kReady && !node.meta.deleting &&
          (!node.domain || node.domain->name == clique.name) && !clique.members_elsewhere.contains(node.meta.name) &&
-         !HoldsUngranted(clique, node);
+         !HoldsUngranted(clique, node) && !UnknownToDriver(clique.domain->imex_config, node.status.driver_version);
 }
 
 // Never used before freed, freed long ago before freed lately.

@@ -251,5 +251,86 @@ TEST(SlotsTextTest, edited_annotation_costs_the_order_only) {
   EXPECT_EQ(ParseSlots(FormatSlots({7, 1}), 24), (std::vector<int>{7, 1}));
 }
 
+// ---- between the shared domain of the clique and an exclusive one
+
+Clique Exclusive(std::vector<api::ImexNode> nodes, std::vector<api::DomainMember> members = {}) {
+  api::ImexDomain domain = Domain();
+  domain.meta.name = api::DomainName({kClique, kRed});
+  domain.meta.uid = "exclusive-uid";
+  domain.members = std::move(members);
+  Clique clique = CliqueOf(std::move(domain), std::move(nodes));
+  clique.name = clique.domain->meta.name;
+  clique.other_domains = {kDomainUid};
+  return clique;
+}
+
+TEST(MoveTest, a_node_wanted_elsewhere_loses_its_assignment_once_it_holds_nothing) {
+  api::ImexDomain domain = Domain();
+  domain.members = {Member(0, "a")};
+  domain.channels = {Lease(5, kRed)};
+  Clique clique = CliqueOf(domain, {Holding(Assigned("a", 0), 5, kRed)});
+  clique.wanted_elsewhere = {"a"};
+  EXPECT_TRUE(DesiredAssignment(clique, *clique.nodes[0])) << "a process may hold channel 5";
+  clique.nodes = All({Assigned("a", 0)});
+  EXPECT_FALSE(DesiredAssignment(clique, *clique.nodes[0]));
+}
+
+TEST(MoveTest, a_degraded_node_does_not_leave_the_shared_domain_for_one_it_could_not_enter) {
+  api::ImexDomain domain = Domain();
+  domain.members = {Member(0, "a")};
+  api::ImexNode node = Assigned("a", 0);
+  node.status.fabric = api::FabricState::kDegraded;
+  Clique clique = CliqueOf(domain, {node});
+  clique.wanted_elsewhere = {"a"};
+  EXPECT_TRUE(DesiredAssignment(clique, node));
+}
+
+TEST(MoveTest, its_slot_is_free_when_its_daemon_has_ended_and_not_before) {
+  api::ImexDomain domain = Domain();
+  domain.members = {Member(0, "a")};
+  api::ImexNode node = Assigned("a", 0);
+  node.domain.reset();
+  Clique clique = CliqueOf(domain, {node});
+  clique.wanted_elsewhere = {"a"};
+  EXPECT_TRUE(DecideMembers(clique, {}, &clique.nodes).left.empty()) << "nvidia-imex runs on";
+  node.status.daemon.state = api::DaemonState::kNotReady;
+  node.status.daemon.domain_uid.clear();
+  clique.nodes = All({node});
+  EXPECT_EQ(DecideMembers(clique, {}, &clique.nodes).left, std::vector<std::string>{"a"});
+}
+
+TEST(MoveTest, a_daemon_of_a_domain_nobody_knows_has_not_ended) {
+  api::ImexDomain domain = Domain();
+  domain.members = {Member(0, "a")};
+  api::ImexNode node = Assigned("a", 0);
+  node.domain.reset();
+  node.status.daemon.domain_uid = "uid-before-the-domain-was-rebuilt";
+  Clique clique = CliqueOf(domain, {node});
+  clique.wanted_elsewhere = {"a"};
+  EXPECT_TRUE(DecideMembers(clique, {}, &clique.nodes).left.empty());
+}
+
+TEST(MoveTest, it_enters_the_exclusive_domain_when_it_is_out_of_the_shared_one) {
+  Clique clique = Exclusive({Node("a"), Node("b")});
+  clique.wanted_elsewhere = {"b"};
+  clique.members_elsewhere = {"a"};
+  EXPECT_TRUE(DecideMembers(clique, {}, nullptr).admitted.empty());
+  clique.members_elsewhere.clear();
+  EXPECT_EQ(DecideMembers(clique, {}, nullptr).admitted, std::vector<std::string>{"a"});
+}
+
+TEST(MoveTest, a_process_that_holds_a_channel_of_the_shared_domain_keeps_it_out) {
+  const Clique clique = Exclusive({Holding(Node("a"), 5, kBlue)});
+  EXPECT_TRUE(DecideMembers(clique, {}, nullptr).admitted.empty());
+}
+
+TEST(MoveTest, options_its_driver_does_not_know_keep_it_out) {
+  api::ImexNode node = Node("a");
+  node.status.driver_version = "565.57.01";
+  Clique clique = Exclusive({node});
+  clique.domain->imex_config.wait_for_quorum = "RECOVERY";
+  EXPECT_TRUE(DecideMembers(clique, {}, nullptr).admitted.empty());
+}
+
 }  // namespace
 }  // namespace cd::domain

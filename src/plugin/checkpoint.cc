@@ -52,15 +52,29 @@ bool Vouched(const Checkpoint& checkpoint, const api::NodeChannel& channel) {
                      [&](const auto& item) { return same(item.second); });
 }
 
-// The last line of defence for "one channel, one ComputeDomain": the controller should never have granted it.
-Status HeldForNobodyElse(const Checkpoint& checkpoint, const api::NodeChannel& wanted) {
-  for (const api::NodeChannel& held : HeldSet(checkpoint)) {
-    // In whatever domain: the device is the node's, and a rebuilt domain has another UID than the one it was held in.
-    if (held.channel == wanted.channel && held.compute_domain_uid != wanted.compute_domain_uid) {
-      return Fail(ErrorCode::kFailedPrecondition, "channel " + std::to_string(wanted.channel) +
-                                                      " is still held on this node for ComputeDomain " + held.compute_domain_uid +
-                                                      "; it is free when the last process of its pods has ended");
-    }
+// The last line of defence for "one channel, one ComputeDomain" and "one node, one IMEX domain": the controller should never have
+// granted it. `claim_uid`: what a Prepare of the same claim that died has left counts as nothing.
+Status HeldForNobodyElse(const Checkpoint& checkpoint, const std::string& claim_uid, const Grant& wanted) {
+  const auto in_the_way = [&](const Grant& held) {
+    const bool others = held.compute_domain.uid != wanted.compute_domain.uid;
+    if (others && (held.exclusive || wanted.exclusive)) return true;
+    if (held.WithoutChannel() || wanted.WithoutChannel()) return false;
+    // A number in whatever domain: the device is the node's, and a rebuilt domain has another UID than the one it was held in.
+    return (others && held.channel == wanted.channel) || held.domain != wanted.domain;
+  };
+  const auto refuse = [&](const Grant& held) {
+    const std::string what = held.WithoutChannel() ? "this node is still held"
+                                                   : "channel " + std::to_string(held.channel) + " of IMEXDomain " + held.domain +
+                                                         " is still held on this node";
+    return Fail(ErrorCode::kFailedPrecondition, what + " for ComputeDomain " + ToString(held.compute_domain) + " (UID " +
+                                                    held.compute_domain.uid +
+                                                    "); the node is free when the last process of its pods has ended");
+  };
+  for (const auto& [uid, entry] : checkpoint.claims) {
+    if (uid != claim_uid && entry.grant && in_the_way(*entry.grant)) return refuse(*entry.grant);
+  }
+  for (const auto& [uid, grant] : checkpoint.lingering) {
+    if (in_the_way(grant)) return refuse(grant);
   }
   return {};
 }
@@ -88,6 +102,9 @@ Result<BeginOutcome> Begin(Checkpoint& checkpoint, const ClaimEntry& entry, std:
   if (unprepared != checkpoint.unprepared.end() && unprepared->second > sequence) {
     return Fail(ErrorCode::kCancelled, "the claim was unprepared while this Prepare was under way");
   }
+  if (entry.grant) {
+    if (auto free = HeldForNobodyElse(checkpoint, uid, *entry.grant); !free) return Fail(free.error());
+  }
   if (!HoldsChannel(entry)) {  // nothing is announced
     checkpoint.claims[uid] = entry;
     checkpoint.claims[uid].phase = ClaimPhase::kCompleted;
@@ -99,7 +116,6 @@ Result<BeginOutcome> Begin(Checkpoint& checkpoint, const ClaimEntry& entry, std:
                     "): its IMEX daemon is being replaced; nothing to do, the pod is tried again");
   }
   const api::NodeChannel wanted = entry.grant->Reported();
-  if (auto free = HeldForNobodyElse(checkpoint, wanted); !free) return Fail(free.error());
   if (checkpoint.withdrawing.contains(wanted)) return BeginOutcome::kWithdrawing;
   const bool complete = may_complete && Vouched(checkpoint, wanted);
   Releasing(checkpoint, [&] {  // what a Prepare that died had announced may be another channel

@@ -36,6 +36,8 @@ struct Grant {
   std::string clique_id;
   int channel = 0;
   api::ObjectRef compute_domain;
+  bool all_channels = false;  // of an exclusive domain; `channel` stands for all of them in reports
+  bool exclusive = false;     // isolationMode Domain: nobody else's pods on the node
 
   bool WithoutChannel() const { return domain.empty(); }
   api::NodeChannel Reported() const { return {domain_uid, channel, compute_domain.uid, domain}; }

@@ -32,8 +32,13 @@ json EncodeEntry(const ClaimEntry& entry) {
 }
 
 Grant ReadGrant(JsonReader reader) {
-  return {reader.String("domain"), reader.String("domainUID"), reader.String("cliqueID"), reader.Int("channel"),
-          api::ReadRef(reader.Child("computeDomain"))};
+  return {reader.String("domain"),
+          reader.String("domainUID"),
+          reader.String("cliqueID"),
+          reader.Int("channel"),
+          api::ReadRef(reader.Child("computeDomain")),
+          reader.Bool("allChannels"),
+          reader.Bool("exclusive")};
 }
 
 ClaimEntry ReadParts(JsonReader& reader) {
@@ -138,11 +143,14 @@ Status ReadBody(JsonReader& reader, Checkpoint& out) {
 }  // namespace
 
 json EncodeGrant(const Grant& grant) {
-  return {{"domain", grant.domain},
-          {"domainUID", grant.domain_uid},
-          {"cliqueID", grant.clique_id},
-          {"channel", grant.channel},
-          {"computeDomain", api::EncodeRef(grant.compute_domain)}};
+  json out{{"domain", grant.domain},
+           {"domainUID", grant.domain_uid},
+           {"cliqueID", grant.clique_id},
+           {"channel", grant.channel},
+           {"computeDomain", api::EncodeRef(grant.compute_domain)}};
+  if (grant.all_channels) out["allChannels"] = true;
+  if (grant.exclusive) out["exclusive"] = true;
+  return out;
 }
 
 json EncodeDevices(const std::vector<ClaimDevice>& devices) {

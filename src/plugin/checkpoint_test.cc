@@ -39,7 +39,9 @@ TEST(CheckpointText, survives_writing_and_reading) {
   Prepared(checkpoint, Entry("a"));
   Prepared(checkpoint, Entry("b"));
   Unprepare(checkpoint, "b");
-  ASSERT_TRUE(Begin(checkpoint, Entry("c", kBlue, 8), checkpoint.sequence, false));
+  ClaimEntry all = Entry("c", kBlue, 8);
+  all.grant->all_channels = true;
+  ASSERT_TRUE(Begin(checkpoint, all, checkpoint.sequence, false));
   Rollback(checkpoint, "c", "n1");
   ASSERT_TRUE(Begin(checkpoint, Entry("d", kBlue, 9), checkpoint.sequence, false));
   checkpoint.maintenance = "";
@@ -125,11 +127,66 @@ TEST(CheckpointRules, the_same_number_in_another_life_of_the_domain_is_another_c
 TEST(CheckpointRules, a_channel_of_another_owner_is_refused_whatever_holds_it) {
   Checkpoint checkpoint;
   Prepared(checkpoint, Entry("a"));
-  EXPECT_THAT(Begin(checkpoint, Entry("b", kBlue, 7), 0, true).error().message, HasSubstr("channel 7 is still held"));
+  EXPECT_THAT(Begin(checkpoint, Entry("b", kBlue, 7), 0, true).error().message,
+              HasSubstr("channel 7 of IMEXDomain clique.1 is still held"));
   Unprepare(checkpoint, "a");
   EXPECT_FALSE(Begin(checkpoint, Entry("b", kBlue, 7), checkpoint.sequence, true));
   EndLingering(checkpoint, "a");
   EXPECT_TRUE(Begin(checkpoint, Entry("b", kBlue, 7), checkpoint.sequence, true));
+}
+
+TEST(CheckpointRules, a_channel_of_another_imex_domain_is_refused_while_one_is_held_whatever_its_number_and_owner) {
+  Checkpoint checkpoint;
+  Prepared(checkpoint, Entry("a"));
+  ClaimEntry other = Entry("b", kRed, 8);
+  other.grant->domain = "exclusive.clique.1";
+  EXPECT_THAT(Begin(checkpoint, other, 0, true).error().message, HasSubstr("channel 7 of IMEXDomain clique.1 is still held"));
+  Unprepare(checkpoint, "a");
+  EXPECT_FALSE(Begin(checkpoint, other, checkpoint.sequence, true)) << "it lingers";
+  EndLingering(checkpoint, "a");
+  EXPECT_TRUE(Begin(checkpoint, other, checkpoint.sequence, true));
+}
+
+ClaimEntry WithoutChannel(const std::string& uid, const std::string& compute_domain, bool exclusive) {
+  ClaimEntry entry = Entry(uid, compute_domain);
+  entry.grant = Grant{"", "", "", 0, {"red-ns", "red", compute_domain}, false, exclusive};
+  return entry;
+}
+
+TEST(CheckpointRules, a_node_of_one_compute_domain_takes_no_other_also_without_channels) {
+  Checkpoint checkpoint;
+  ASSERT_TRUE(Begin(checkpoint, WithoutChannel("a", kRed, true), 0, true));
+  EXPECT_TRUE(Begin(checkpoint, WithoutChannel("b", kRed, true), 0, true)) << "its own";
+  EXPECT_THAT(Begin(checkpoint, WithoutChannel("c", kBlue, false), 0, true).error().message,
+              HasSubstr("this node is still held for ComputeDomain red-ns/red"));
+  EXPECT_FALSE(Begin(checkpoint, Entry("d", kBlue), 0, true)) << "nor one with a channel, should the node get a fabric";
+  Unprepare(checkpoint, "a");
+  Unprepare(checkpoint, "b");
+  EXPECT_TRUE(Begin(checkpoint, WithoutChannel("c", kBlue, false), checkpoint.sequence, true));
+  EXPECT_FALSE(Begin(checkpoint, WithoutChannel("a", kRed, true), checkpoint.sequence, true)) << "the other way round";
+}
+
+TEST(CheckpointRules, pods_without_channel_keep_no_channel_from_others) {
+  Checkpoint checkpoint;
+  ASSERT_TRUE(Begin(checkpoint, WithoutChannel("a", kRed, false), 0, true));
+  EXPECT_TRUE(Begin(checkpoint, WithoutChannel("b", kBlue, false), 0, true));
+  EXPECT_TRUE(Begin(checkpoint, Entry("c", kBlue), 0, true));
+}
+
+TEST(CheckpointText, whose_node_it_is_stands_there) {
+  Checkpoint checkpoint;
+  ASSERT_TRUE(Begin(checkpoint, WithoutChannel("a", kRed, true), 0, true));
+  const auto read = DecodeCheckpoint(EncodeCheckpoint(checkpoint));
+  ASSERT_TRUE(read);
+  EXPECT_TRUE(read->claims.at("a").grant->exclusive);
+}
+
+TEST(CheckpointRules, what_a_dead_prepare_of_the_same_claim_left_keeps_it_from_nothing) {
+  Checkpoint checkpoint;
+  ASSERT_TRUE(Begin(checkpoint, Entry("a"), 0, false));
+  ClaimEntry again = Entry("a", kRed, 1, "n2");
+  again.grant->domain = "exclusive.clique.1";
+  EXPECT_TRUE(Begin(checkpoint, again, 0, false));
 }
 
 TEST(CheckpointRules, the_last_holder_starts_the_withdrawal_and_no_earlier_one_does) {

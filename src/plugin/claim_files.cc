@@ -50,6 +50,15 @@ std::string UidOf(const std::string& name, std::string_view prefix) {
   return name.substr(prefix.size(), name.size() - prefix.size() - (sizeof kJson - 1));
 }
 
+json ChannelNode(int channel, std::uint32_t major) {
+  return {{"path", fabric::ChannelDevicePath(channel)},
+          {"type", "c"},
+          {"major", major},
+          {"minor", channel},
+          {"fileMode", 0666},
+          {"permissions", "rw"}};
+}
+
 }  // namespace
 
 std::string CdiDeviceId(const std::string& claim_uid) {
@@ -62,20 +71,19 @@ json NoChannelCdiSpec(const ClaimEntry& entry, const fs::path& marker) {
                                 {"mounts", json::array({ReadOnlyMount(marker, fs::path(kMarkerDirectory) / name)})}});
 }
 
-json ChannelCdiSpec(const ClaimEntry& entry, std::uint32_t channel_major, const fs::path& marker) {
+json ChannelCdiSpec(const ClaimEntry& entry, const ChannelDevices& devices, const fs::path& marker) {
   const Grant& grant = *entry.grant;
   const std::string name = entry.claim.uid + kJson;
+  json nodes = json::array();
+  const int first = grant.all_channels ? 0 : grant.channel;
+  const int last = grant.all_channels ? devices.count - 1 : grant.channel;
+  for (int channel = first; channel <= last; ++channel) nodes.push_back(ChannelNode(channel, devices.major));
   json environment = CommonEnvironment(grant);
-  environment.push_back("NVIDIA_COMPUTE_DOMAIN_CHANNEL=" + std::to_string(grant.channel));
+  environment.push_back("NVIDIA_COMPUTE_DOMAIN_CHANNEL=" +
+                        (grant.all_channels ? "0-" + std::to_string(last) : std::to_string(grant.channel)));
   environment.push_back("NVIDIA_COMPUTE_DOMAIN_CLIQUE=" + grant.clique_id);
   return Spec(entry.claim.uid, {{"env", std::move(environment)},
-                                {"deviceNodes",
-                                 {{{"path", fabric::ChannelDevicePath(grant.channel)},
-                                   {"type", "c"},
-                                   {"major", channel_major},
-                                   {"minor", grant.channel},
-                                   {"fileMode", 0666},
-                                   {"permissions", "rw"}}}},
+                                {"deviceNodes", std::move(nodes)},
                                 {"mounts", json::array({ReadOnlyMount(marker, fs::path(kMarkerDirectory) / name)})}});
 }
 
@@ -175,9 +183,18 @@ Status ClaimFiles::Write(const ClaimEntry& entry) const {
   }
   const auto major = fabric::ReadChannelMajor(paths_.proc_devices);
   if (!major) return Fail(ErrorCode::kFailedPrecondition, "IMEX channel device: " + major.error().message);
+  ChannelDevices devices{*major, 0};
+  if (entry.grant->all_channels) {
+    const auto count = fabric::ReadChannelCount(paths_.driver_parameters);
+    if (!count) {
+      return Fail(ErrorCode::kFailedPrecondition,
+                  "allocationMode All: the number of IMEX channels is unknown: " + count.error().message);
+    }
+    devices.count = *count;
+  }
   // The marker first: a container that has the channel must have the marker.
   if (auto written = ReplaceIfChanged(MarkerPath(uid), Marker(entry)); !written) return written;
-  return ReplaceIfChanged(CdiPath(uid), ChannelCdiSpec(entry, *major, MarkerPath(uid)).dump(1));
+  return ReplaceIfChanged(CdiPath(uid), ChannelCdiSpec(entry, devices, MarkerPath(uid)).dump(1));
 }
 
 Status ClaimFiles::RemoveCdiSpec(const std::string& uid) const {

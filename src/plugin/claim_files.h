@@ -24,8 +24,12 @@ inline constexpr char kMarkerDirectory[] = "/run/compute-domain";  // in the con
 
 std::string CdiDeviceId(const std::string& claim_uid);
 
-// What a channel's containers get. Pure.
-nlohmann::json ChannelCdiSpec(const ClaimEntry& entry, std::uint32_t channel_major, const std::filesystem::path& marker);
+// What a channel's containers get: `entry.grant`'s channel, or with all_channels those from 0 to channel_count - 1. Pure.
+struct ChannelDevices {
+  std::uint32_t major = 0;
+  int count = 0;  // only for all_channels
+};
+nlohmann::json ChannelCdiSpec(const ClaimEntry& entry, const ChannelDevices& devices, const std::filesystem::path& marker);
 
 // The same on a node without fabric: the environment says so, and there is no device.
 nlohmann::json NoChannelCdiSpec(const ClaimEntry& entry, const std::filesystem::path& marker);
@@ -48,6 +52,7 @@ class ClaimFiles {
     std::filesystem::path capabilities_dir;
     std::filesystem::path driver_root;        // as the host sees it: goes into the CDI spec
     std::filesystem::path driver_root_mount;  // as this process sees it
+    std::filesystem::path driver_parameters;  // the kernel driver's, "name: value" lines
   };
   explicit ClaimFiles(Paths paths, Disk& disk = SystemDisk()) : paths_(std::move(paths)), disk_(disk) {}
 

@@ -114,6 +114,31 @@ TEST_F(ClaimFilesTest, channel_spec_gives_one_device_node_and_the_marker) {
   EXPECT_THAT(edits["env"], Contains("NVIDIA_COMPUTE_DOMAIN_CHANNEL=7"));
 }
 
+TEST_F(ClaimFilesTest, all_channels_are_those_the_kernel_driver_has) {
+  ClaimEntry entry = ChannelEntry(1);
+  entry.grant->all_channels = true;
+  ASSERT_TRUE(files.Write(entry));
+  const auto spec = Spec(1);
+  ExpectValidCdi(spec);
+  const auto& edits = spec["devices"][0]["containerEdits"];
+  std::vector<int> channels;
+  for (const auto& node : edits["deviceNodes"]) channels.push_back(node["minor"]);
+  EXPECT_EQ(channels, (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(edits["deviceNodes"][3]["path"], "/dev/nvidia-caps-imex-channels/channel3");
+  EXPECT_THAT(edits["env"], Contains("NVIDIA_COMPUTE_DOMAIN_CHANNEL=0-3"));
+}
+
+TEST_F(ClaimFilesTest, all_channels_are_refused_where_the_driver_does_not_say_how_many_there_are) {
+  dir.Write("params", "EnableMSI: 1\n");
+  ClaimEntry entry = ChannelEntry(1);
+  entry.grant->all_channels = true;
+  const Status written = files.Write(entry);
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, ErrorCode::kFailedPrecondition);
+  EXPECT_THAT(written.error().message, HasSubstr("ImexChannelCount"));
+  EXPECT_TRUE(files.Write(ChannelEntry(2))) << "a single channel needs no count";
+}
+
 TEST_F(ClaimFilesTest, major_is_read_anew_for_every_spec) {
   ASSERT_TRUE(files.Write(ChannelEntry(1)));
   dir.Write("devices", "Character devices:\n777 nvidia-caps-imex-channels\n");

@@ -71,6 +71,7 @@ Result<ClaimRequest> ReadClaimRequest(const api::ResourceClaim& claim, const api
   if (!config) return Fail(config.error());
   if (channel && !*config) return Fail(ErrorCode::kInternal, NameOf(asked) + ": a channel device without a config");
   if (channel) out.channel = **config;
+  out.slots = claim.ChannelSlots();
   return out;
 }
 

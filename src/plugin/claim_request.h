@@ -14,6 +14,7 @@ struct ClaimRequest {
   api::ObjectRef claim;
   std::vector<ClaimDevice> devices;           // of this driver on this node
   std::optional<api::ChannelConfig> channel;  // nullopt: the daemon's claim
+  int slots = 0;                              // of the node that it takes
 };
 
 // What the kubelet hands over becomes part of paths, requests and messages.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "src/base/files.h"
@@ -52,7 +53,7 @@ void NodeDriver::Prepare(CallId call, const api::ObjectRef& claim, std::function
   const bool fresh = run == nullptr;
   if (fresh) {
     PrepareFlow::Input input{claim, options_.node, options_.daemon_namespace,
-                             options_.instance + "-" + std::to_string(next_nonce_++)};
+                             options_.instance + "-" + std::to_string(next_nonce_++), options_.slots};
     run = std::make_shared<Run>(claim, std::move(input), view_, executor_.clock().Now());
   }
   run->waiters.push_back({call, std::move(done)});
@@ -223,8 +224,12 @@ void NodeDriver::Do(const RunPtr& run, const action::Finish& action) {
   const std::string name = ToString(run->claim);
   PrepareResult result = std::vector<PreparedDevice>{};
   if (action.result) {
+    // Once for each request, of which a claim for a whole node may have many plain devices.
+    std::set<std::string> told;
     for (const ClaimDevice& device : *action.result) {
-      result->push_back({device.request, device.pool, device.device, device.share_id, {CdiDeviceId(run->claim.uid)}});
+      std::vector<std::string> cdi;
+      if (told.insert(device.request).second) cdi.push_back(CdiDeviceId(run->claim.uid));
+      result->push_back({device.request, device.pool, device.device, device.share_id, std::move(cdi)});
     }
     LogInfo("claim prepared", {{"claim", name}, {"claimUID", run->claim.uid}, {"milliseconds", took}});
   } else {

@@ -22,7 +22,8 @@ class ChannelReport {
  public:
   virtual ~ChannelReport() = default;
   // `done` when IMEXNode.status is known to list `channel`, which stands in the checkpoint. At once, and without a request, when
-  // it was known before. May never be called; never after the caller has stopped caring matters: late calls are ignored.
+  // it was known before. kConflict: it is listed, but the node is not told to be in the channel's IMEX domain any more, so the
+  // channel may not be used. May never be called; never after the caller has stopped caring matters: late calls are ignored.
   virtual void EnsureReported(const api::NodeChannel& channel, std::function<void(Status)> done) = 0;
   // A Prepare that the kubelet waited for ended. `lost`: without a result, though another try would probably succeed.
   virtual void PrepareEnded(const std::string& claim_uid, bool lost) = 0;
@@ -34,6 +35,7 @@ class NodeDriver final : public DraHandler {
     std::string node;
     std::string daemon_namespace;
     std::string instance;  // unlike any other process's, also across restarts
+    int slots = api::kDefaultSlots;
   };
   NodeDriver(Executor& executor, kube::ApiClient& client, NodeState& state, const ClaimFiles& files, ChannelReport& report,
              Options options);

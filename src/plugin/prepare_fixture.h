@@ -99,14 +99,15 @@ inline NodeView ViewOf(std::vector<api::ChannelLease> leases) {
 }
 
 inline ClaimFiles::Paths PathsIn(const TempDir& dir) {
-  return {dir.path() / "cdi",  dir.path() / "plugin", dir.path() / "devices",
-          dir.path() / "caps", "/run/nvidia/driver",  dir.path() / "driver"};
+  return {dir.path() / "cdi",   dir.path() / "plugin", dir.path() / "devices", dir.path() / "caps",
+          "/run/nvidia/driver", dir.path() / "driver", dir.path() / "params"};
 }
 
 // Device numbers as the kernel driver would show them.
 inline void WriteDriver(const TempDir& dir) {
   dir.Write("devices", "Character devices:\n  1 mem\n234 nvidia-caps-imex-channels\n235 nvidia-caps\n\nBlock devices:\n  8 sd\n");
   dir.Write("caps/fabric-imex-mgmt", "DeviceFileMinor: 2\nDeviceFileMode: 256\nDeviceFileModify: 1\n");
+  dir.Write("params", "EnableMSI: 1\nImexChannelCount: 4\nCreateImexChannel0: 0\n");
   dir.Write("driver/usr/bin/nvidia-imex", "");
   dir.Write("driver/usr/bin/nvidia-imex-ctl", "");
 }

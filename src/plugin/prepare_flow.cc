@@ -64,14 +64,19 @@ void PrepareFlow::CheckFirstRead(const event::ClaimRead& e, std::uint64_t sequen
   SeekLease();
 }
 
+Judgement PrepareFlow::JudgeNow(const ClaimRequest& request) const {
+  return Judge(*view_, {input_.claim, *request.channel, request.slots, request.slots >= input_.node_slots});
+}
+
 // Stays in AwaitingLease, or goes on.
 void PrepareFlow::SeekLease() {
   auto& waiting = std::get<AwaitingLease>(state_);
-  const Judgement judged = Judge(*view_, {input_.claim, *waiting.request.channel});
+  const Judgement judged = JudgeNow(waiting.request);
   if (const auto* denied = std::get_if<Denied>(&judged)) return FailWith(denied->error);
   if (std::holds_alternative<AwaitsLease>(judged)) return;
   const auto* granted = std::get_if<Granted>(&judged);
   Grant grant = granted != nullptr ? granted->grant : std::get<AwaitsNode>(judged).grant;
+  if (!waiting.left_domain.empty() && grant.domain_uid == waiting.left_domain) return;
   const std::uint64_t sequence = waiting.sequence;
   BeginNow(sequence, std::move(waiting.request), std::move(grant), granted != nullptr);
 }
@@ -94,14 +99,14 @@ void PrepareFlow::On(const event::Begun& e) {
       state_ = AwaitingWithdrawal{beginning->sequence, std::move(beginning->request), std::move(*beginning->grant)};
       return;
     case BeginOutcome::kStarted:
-      state_ = AwaitingNode{std::move(beginning->request), std::move(*beginning->grant)};
+      state_ = AwaitingNode{beginning->sequence, std::move(beginning->request), std::move(*beginning->grant)};
       return SeekNode();
   }
 }
 
 void PrepareFlow::SeekNode() {
   auto& waiting = std::get<AwaitingNode>(state_);
-  const Judgement judged = Judge(*view_, {input_.claim, *waiting.request.channel});
+  const Judgement judged = JudgeNow(waiting.request);
   if (const auto* denied = std::get_if<Denied>(&judged)) return FailWith(denied->error);
   const auto* granted = std::get_if<Granted>(&judged);
   if (granted == nullptr) return;  // a lease that is gone may be the view lagging; the limit ends the wait
@@ -109,18 +114,27 @@ void PrepareFlow::SeekNode() {
     return FailWith(Wrong(ErrorCode::kConflict, "the ComputeDomain was given another channel while this Prepare was under way"));
   }
   const api::NodeChannel channel = waiting.grant.Reported();
-  state_ = Announcing{std::move(waiting.request), std::move(waiting.grant)};
+  state_ = Announcing{waiting.sequence, std::move(waiting.request), std::move(waiting.grant)};
   Do(action::Announce{channel});
 }
 
 void PrepareFlow::On(const event::Announced& e) {
   auto* announcing = std::get_if<Announcing>(&state_);
   if (announcing == nullptr) return;
+  if (!e.result && e.result.error().code == ErrorCode::kConflict) return BackToTheLease(std::move(*announcing));
   if (!e.result) return FailWith(Annotate(e.result.error(), "reporting the channel in IMEXNode " + input_.node));
   const std::string domain = announcing->grant.domain;
   state_ = Checking{std::move(announcing->request), std::move(announcing->grant), false, false};
   Do(action::ReadDomain{domain});
   Do(action::ReadClaim{});
+}
+
+// The node was moved out of the domain before it announced the channel. Nothing was used, and it may be given one where it is
+// now.
+void PrepareFlow::BackToTheLease(Announcing announcing) {
+  Do(action::Rollback{input_.nonce});
+  state_ = AwaitingLease{announcing.sequence, std::move(announcing.request), true, announcing.grant.domain_uid};
+  SeekLease();
 }
 
 void PrepareFlow::On(const event::DomainRead& e) {
@@ -151,7 +165,11 @@ void PrepareFlow::On(const event::Committed& e) {
 
 void PrepareFlow::On(const event::ViewChanged& e) {
   view_ = e.view;
-  if (std::holds_alternative<AwaitingLease>(state_)) return SeekLease();
+  if (auto* waiting = std::get_if<AwaitingLease>(&state_)) {
+    const auto& node = view_->imex_node;
+    if (!node || !node->domain || node->domain->uid != waiting->left_domain) waiting->left_domain.clear();
+    return SeekLease();
+  }
   if (std::holds_alternative<AwaitingNode>(state_)) return SeekNode();
 }
 
@@ -180,7 +198,7 @@ void PrepareFlow::On(const event::TimerFired& e) {
 // No lease for a while: the controller said no, or the ComputeDomain is not what the claim says.
 void PrepareFlow::Explain(const AwaitingLease& waiting) {
   if (waiting.explained) return;
-  const Judgement judged = Judge(*view_, {input_.claim, *waiting.request.channel});
+  const Judgement judged = JudgeNow(waiting.request);
   if (const auto* none = std::get_if<AwaitsLease>(&judged); none != nullptr && none->refusal) {
     return FailWith(Wrong(ErrorCode::kFailedPrecondition, none->refusal->reason + ": " + none->refusal->message));
   }
@@ -224,7 +242,7 @@ std::string PrepareFlow::WhatIsMissing() const {
   if (const auto* waiting = std::get_if<AwaitingLease>(&state_)) request = &waiting->request;
   if (const auto* waiting = std::get_if<AwaitingNode>(&state_)) request = &waiting->request;
   if (request != nullptr) {
-    const Judgement judged = Judge(*view_, {input_.claim, *request->channel});
+    const Judgement judged = JudgeNow(*request);
     if (const auto* none = std::get_if<AwaitsLease>(&judged)) {
       if (none->refusal) return none->refusal->reason + ": " + none->refusal->message;
       return "not ready after 10 s: " + none->missing + "; the pod is tried again";

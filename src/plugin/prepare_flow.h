@@ -114,6 +114,7 @@ class PrepareFlow {
     std::string node;
     std::string daemon_namespace;
     std::string nonce;  // unlike any other Prepare's, of any process
+    int node_slots = api::kDefaultSlots;
   };
   PrepareFlow(Input input, std::shared_ptr<const NodeView> view) : input_(std::move(input)), view_(std::move(view)) {}
 
@@ -130,7 +131,8 @@ class PrepareFlow {
   struct AwaitingLease {
     std::uint64_t sequence;
     ClaimRequest request;
-    bool explained;  // the reason was asked for
+    bool explained;             // the reason was asked for
+    std::string left_domain{};  // UID of an IMEX domain that the node is known to have left, which the view may not say yet
   };
   struct Beginning {
     std::uint64_t sequence;
@@ -143,10 +145,12 @@ class PrepareFlow {
     Grant grant;
   };
   struct AwaitingNode {
+    std::uint64_t sequence;
     ClaimRequest request;
     Grant grant;
   };  // from here on PrepareStarted stands on disk
   struct Announcing {
+    std::uint64_t sequence;
     ClaimRequest request;
     Grant grant;
   };
@@ -176,11 +180,13 @@ class PrepareFlow {
   void On(const event::TimerFired&);
   void On(const event::Cancelled&);
 
+  Judgement JudgeNow(const ClaimRequest& request) const;
   void SeekLease();
   void SeekNode();
   void CheckFirstRead(const event::ClaimRead& read, std::uint64_t sequence);
   void Explain(const AwaitingLease& waiting);
   void BeginNow(std::uint64_t sequence, ClaimRequest request, std::optional<Grant> grant, bool ready);
+  void BackToTheLease(Announcing announcing);
   void CommitWhenChecked();
   bool OnTheLastMile() const;
   std::string WhatIsMissing() const;

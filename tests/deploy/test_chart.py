@@ -13,6 +13,7 @@ Object = dict[str, Any]
 # Every branch of the templates: the default, the layout of GPU Operator, and kernel files that are not below /proc.
 VARIANTS = {
     "default": (),
+    "moved-parameters": ('driverParametersFile="/run/k/nvidia/params"',),
     "operator": ('driverRoot="/run/nvidia/driver"', 'kubeletPlugin.runtimeClassName="nvidia"', 'image.digest="sha256:' + "0" * 64 + '"'),
     "moved-kernel-files": (
         'procDevicesFile="/run/k/proc/devices"', 'bootIDFile="/run/k/boot_id"', 'capabilitiesDir="/run/k/capabilities"',
@@ -99,7 +100,7 @@ def test_every_mount_has_its_volume_and_every_path_argument_is_mounted(objects: 
     (plugin,) = spec["containers"]
     assert sorted(m["name"] for m in plugin["volumeMounts"]) == sorted(v["name"] for v in spec["volumes"])
     mounts = [m["mountPath"] for m in plugin["volumeMounts"]]
-    seen_inside = ("registry-dir", "plugin-dir", "cdi-dir", "proc-devices", "capabilities-dir", "boot-id-file")
+    seen_inside = ("registry-dir", "plugin-dir", "cdi-dir", "proc-devices", "capabilities-dir", "driver-parameters", "boot-id-file")
     arguments = dict(a.removeprefix("--").split("=", 1) for a in plugin["args"])
     for flag in seen_inside:
         path = arguments[flag]

@@ -32,6 +32,7 @@ ACCEPTED = rows("Reasons of the condition Accepted")
 EVENTS = rows("Events alone")
 FORMED = rows("Reasons of the condition Formed while pods are held by gating")
 WAITING = rows("Waiting")
+BY_THE_NODE = rows("Refused by the node")
 
 
 def test_every_refusal_of_the_code_is_in_the_table() -> None:
@@ -63,6 +64,6 @@ def test_reason_and_text_are_what_the_code_can_say(row: list[str]) -> None:
     assert row[-1], "a remedy"
 
 
-@pytest.mark.parametrize("row", WAITING, ids=lambda row: row[0][:40])
+@pytest.mark.parametrize("row", WAITING + BY_THE_NODE, ids=lambda row: row[0][:40])
 def test_waiting_text_is_what_the_code_can_say(row: list[str]) -> None:
     assert row[0] in CODE, f"no source says: {row[0]}"

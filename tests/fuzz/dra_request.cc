@@ -26,7 +26,8 @@ const ClaimFiles::Paths& Paths() {
   static const TempDir dir;
   static const ClaimFiles::Paths paths = [] {
     WriteDriver(dir);
-    return ClaimFiles::Paths{"/cdi", "/plugin", dir.path() / "devices", dir.path() / "caps", "/driver", "/driver"};
+    return ClaimFiles::Paths{"/cdi",    "/plugin", dir.path() / "devices", dir.path() / "caps",
+                             "/driver", "/driver", dir.path() / "params"};
   }();
   return paths;
 }

@@ -200,9 +200,9 @@ TEST_F(TwoNodes, hostile_claims_are_refused_where_the_plugin_reads_it) {
 }
 
 TEST_F(TwoNodes, spec_that_cannot_be_served_says_so_and_gets_nothing) {
-  const std::string red = MakeComputeDomain("red", {{"isolationMode", "Domain"}});
+  const std::string red = MakeComputeDomain("red", {{"isolationMode", "Domain"}, {"imex", {{"waitForQuorum", "FULL"}}}});
   ASSERT_TRUE(Eventually([&] { return ConditionOf("red", "Accepted") == "False NotServed"; }));
-  EXPECT_THAT(ComputeDomain("red")->status.conditions[0].message, HasSubstr("spec.isolationMode"));
+  EXPECT_THAT(ComputeDomain("red")->status.conditions[0].message, HasSubstr("spec.imex.waitForQuorum: FULL"));
   EXPECT_TRUE(Template("red-channel").is_null());
   Run("one", red, a_);
   ASSERT_TRUE(Eventually([&] { return !Domain()->refusals.empty(); }));

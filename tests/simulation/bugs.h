@@ -26,9 +26,11 @@ enum class Bug {
   kReleaseAtOnce,
   kSickIsNone,
   kStaleClaims,
+  kIgnoreMove,
+  kForgetIsolation,
 };
 
-inline constexpr std::array<std::pair<Bug, std::string_view>, 17> kBugs{{
+inline constexpr std::array<std::pair<Bug, std::string_view>, 19> kBugs{{
     {Bug::kSkipAnnounce, "skip-announce"},          // the check comes before the report
     {Bug::kStaleCheck, "stale-check"},              // the check reads a cache
     {Bug::kNoPrecondition, "no-precondition"},      // the controller writes IMEXDomains whatever their version
@@ -46,6 +48,8 @@ inline constexpr std::array<std::pair<Bug, std::string_view>, 17> kBugs{{
     {Bug::kReleaseAtOnce, "release-at-once"},       // gating: leases are born released
     {Bug::kSickIsNone, "sick-is-none"},             // a sick fabric is taken for no fabric
     {Bug::kStaleClaims, "stale-claims"},            // partitionPolicy Single: the lists of claims come from a cache
+    {Bug::kIgnoreMove, "ignore-move"},              // a channel is used although the node was moved before it was announced
+    {Bug::kForgetIsolation, "forget-isolation"},    // the controller takes isolationMode Domain for Channel
 }};
 
 std::string_view NameOf(Bug bug);

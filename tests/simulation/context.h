@@ -15,6 +15,9 @@
 
 namespace cd::simulation {
 
+// What the kernel driver makes on each node.
+inline constexpr int kChannels = 4;
+
 struct Context {
   explicit Context(std::uint64_t seed) : dice(seed) {}
 
@@ -25,9 +28,10 @@ struct Context {
   Network network{server, dice, clock, trace};
   SimulatedExecutor environment{clock};  // timers of everything that is not this project's
   std::set<Bug> bugs;
-  std::filesystem::path proc_devices;  // a text as the kernel driver shows it
-  unsigned slow_disk = 0;              // per mille of disk calls after which others may go on first
-  std::string violation;               // the first one; empty: none
+  std::filesystem::path proc_devices;       // texts as the kernel driver shows them
+  std::filesystem::path driver_parameters;  // with kChannels channels
+  unsigned slow_disk = 0;                   // per mille of disk calls after which others may go on first
+  std::string violation;                    // the first one; empty: none
   std::uint64_t next_pid = 100;
   std::uint64_t next_call = 1;
   std::uint64_t next_instance = 1;

@@ -69,6 +69,26 @@ void ControllerProcess::InstallBugs() {
       request.body = body.dump();
     };
   }
+  if (context_.Has(Bug::kForgetIsolation)) {
+    const auto forget = [](json& cd) {
+      if (cd.value("kind", "") == api::kComputeDomains.kind || cd.contains("/spec/isolationMode"_json_pointer))
+        cd["spec"].erase("isolationMode");
+    };
+    client_.corrupt_event = [forget](std::string& text) {
+      if (text.find("isolationMode") == std::string::npos) return;
+      json event = json::parse(text);
+      forget(event["object"]);
+      text = event.dump();
+    };
+    client_.corrupt_answer = [this, forget](const kube::ApiRequest& request) -> std::optional<Result<json>> {
+      if (request.verb != Verb::kList || request.type.plural != api::kComputeDomains.plural) return std::nullopt;
+      auto answer = context_.server.Handle(request);
+      if (answer) {
+        for (json& item : (*answer)["items"]) forget(item);
+      }
+      return answer;
+    };
+  }
   if (!context_.Has(Bug::kStaleLook) && !context_.Has(Bug::kStaleLiveness) && !context_.Has(Bug::kBlindRebuild) &&
       !context_.Has(Bug::kStaleClaims)) {
     return;

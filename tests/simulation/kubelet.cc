@@ -22,11 +22,19 @@ std::optional<Container> ContainerOf(const DiskContent& disk, const std::string&
   const json edits = json::parse(file->second)["devices"][0]["containerEdits"];
   Container container;
   container.claim_uid = claim_uid;
-  if (edits.contains("deviceNodes")) container.channel = edits["deviceNodes"][0]["minor"];
+  if (edits.contains("deviceNodes")) {
+    container.channel = edits["deviceNodes"][0]["minor"];
+    container.devices = static_cast<int>(edits["deviceNodes"].size());
+  }
   for (const std::string variable : edits["env"]) {
     const std::size_t equals = variable.find('=');
     if (variable.starts_with("NVIDIA_COMPUTE_DOMAIN_UID=")) container.compute_domain_uid = variable.substr(equals + 1);
     if (variable.starts_with("NVIDIA_COMPUTE_DOMAIN_CLIQUE=")) container.domain = variable.substr(equals + 1);
+  }
+  if (const auto marker = disk.files.find("/plugin/claims/" + claim_uid + ".json"); marker != disk.files.end()) {
+    const json grant = json::parse(marker->second).value("grant", json::object());
+    container.domain = grant.value("domain", container.domain);
+    container.channel = grant.value("channel", container.channel);
   }
   return container;
 }

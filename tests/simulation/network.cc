@@ -180,7 +180,9 @@ void Network::Step(std::shared_ptr<Watch> watch) {
     trace_.Add(watch->client->owner(), std::string("sees ") + event->type + " " + watch->selection.plural + " " + event->key.name,
                "version " + std::to_string(event->version));
   }
-  watch->client->run([watch, text = event->Text()] { watch->on_event(text); });
+  std::string text = event->Text();
+  if (watch->client->corrupt_event) watch->client->corrupt_event(text);
+  watch->client->run([watch, text = std::move(text)] { watch->on_event(text); });
 }
 
 void Network::Forget(Client* client) {

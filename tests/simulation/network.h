@@ -102,6 +102,7 @@ class Client final : public kube::ApiClient {
   // Test switches: what a defective process would send, or be told instead of the server's answer.
   std::function<void(kube::ApiRequest&)> corrupt_request;
   std::function<std::optional<Result<nlohmann::json>>(const kube::ApiRequest&)> corrupt_answer;
+  std::function<void(std::string& event)> corrupt_event;
 
   // Inside a worker's fiber the call returns when the answer is there, as CallAndWait expects.
   void Call(kube::ApiRequest request, Callback done) override;

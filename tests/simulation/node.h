@@ -20,8 +20,9 @@ namespace cd::simulation {
 struct Container {
   std::string pod_uid;
   std::string claim_uid;  // whose marker it has mounted
-  std::string domain;     // IMEX domain, by clique
+  std::string domain;     // IMEX domain
   int channel = 0;        // 0: it has none
+  int devices = 0;        // channels it could open
   std::string compute_domain_uid;
 };
 

@@ -22,7 +22,7 @@ namespace {
 constexpr Duration kSeekLock{250};
 
 plugin::ClaimFiles::Paths PathsOf(const Context& context) {
-  return {"/cdi", "/plugin", context.proc_devices, "/caps", "/driver", "/driver"};
+  return {"/cdi", "/plugin", context.proc_devices, "/caps", "/driver", "/driver", context.driver_parameters};
 }
 
 // kSkipAnnounce.
@@ -30,6 +30,19 @@ class ReportAtOnce final : public plugin::ChannelReport {
  public:
   void EnsureReported(const api::NodeChannel&, std::function<void(Status)> done) override { done({}); }
   void PrepareEnded(const std::string&, bool) override {}
+};
+
+// kIgnoreMove.
+class ReportAnyway final : public plugin::ChannelReport {
+ public:
+  explicit ReportAnyway(plugin::ChannelReport& report) : report_(report) {}
+  void EnsureReported(const api::NodeChannel& channel, std::function<void(Status)> done) override {
+    report_.EnsureReported(channel, [done = std::move(done)](const Status&) { done({}); });
+  }
+  void PrepareEnded(const std::string& claim_uid, bool lost) override { report_.PrepareEnded(claim_uid, lost); }
+
+ private:
+  plugin::ChannelReport& report_;
 };
 
 }  // namespace
@@ -43,14 +56,17 @@ struct PluginProcess::Core {
         files(PathsOf(context), process.disk_),
         state(executor, "/plugin", boot_id, files, process.disk_),
         reporter(executor, process.client_, state, host.Name(), boot_id),
-        driver(executor, process.client_, state, files,
-               context.Has(Bug::kSkipAnnounce) ? static_cast<plugin::ChannelReport&>(at_once) : reporter,
-               {host.Name(), "driver", process.name_}),
+        driver(executor, process.client_, state, files, ReportFor(context), {host.Name(), "driver", process.name_}),
         watch(executor, process.client_, host.Name(), context.dice.Next(), [this] { OnView(); }),
         own_node(executor, process.client_, host.Name(), context.dice.Next()),
         linger(executor, state, files, process),
         sweeper(executor, process.client_, state, files, host.Name()),
         publisher_lock("/plugin/publisher.lock", process.disk_) {}
+
+  plugin::ChannelReport& ReportFor(const Context& of) {
+    if (of.Has(Bug::kSkipAnnounce)) return at_once;
+    return of.Has(Bug::kIgnoreMove) ? static_cast<plugin::ChannelReport&>(anyway) : reporter;
+  }
 
   void Start() {
     state.Transact(
@@ -162,6 +178,7 @@ struct PluginProcess::Core {
   plugin::ClaimFiles files;
   plugin::NodeState state;
   plugin::NodeReporter reporter;
+  ReportAnyway anyway{reporter};
   plugin::NodeDriver driver;
   plugin::NodeWatch watch;
   plugin::OwnNode own_node;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "tests/simulation/simulation.h"
 
@@ -28,6 +29,8 @@ void Simulation::Check() {
   if (!context_.holders_changed) return;
   context_.holders_changed = false;
   CheckHolders();
+  CheckSharing();
+  CheckMoved();
   CheckDaemons();
   CheckPartitions();
   CheckGates();
@@ -91,17 +94,80 @@ void Simulation::CheckHolders() {
       const bool same_domain = a.domain == b.domain;
       const bool same_owner = a.compute_domain_uid == b.compute_domain_uid;
       const bool same_node = holders[i].node == holders[j].node;
-      if ((same_domain || same_node) && a.channel == b.channel && !same_owner) {
+      const bool same_number = a.channel == b.channel || a.devices > 1 || b.devices > 1;
+      if ((same_domain || same_node) && same_number && !same_owner) {
         context_.Violate("R1", Say(holders[i]) + "; " + Say(holders[j]));
       }
       if (same_domain && same_owner && a.channel != b.channel) context_.Violate("R1", Say(holders[i]) + "; " + Say(holders[j]));
     }
   }
   for (const Holder& holder : holders) {
+    const Kind& kind = kinds_[holder.container->compute_domain_uid];
+    const int devices = kind.all ? kChannels : 1;
+    if (holder.container->devices != devices)
+      context_.Violate("R2", Say(holder) + " and has " + std::to_string(holder.container->devices) + " devices");
     const Daemon& daemon = holder.node->daemon();
     if (daemon.running && daemon.domain.name != holder.container->domain) {
       context_.Violate(
           "R3", holder.node->Name() + " serves " + daemon.domain.name + "; " + Say(holder) + " in " + holder.container->domain);
+    }
+  }
+}
+
+// R5: nobody else on a node of a ComputeDomain with isolationMode Domain. Without a channel nothing tells of a process that has
+// outlived its pod, so there it is about pods.
+void Simulation::CheckSharing() {
+  for (const auto& node : nodes_) {
+    for (const auto& [pid, a] : node->containers()) {
+      for (const auto& [other_pid, b] : node->containers()) {
+        const bool exclusive = kinds_[a.compute_domain_uid].exclusive;
+        if (!exclusive || a.compute_domain_uid == b.compute_domain_uid) continue;
+        const bool counts = (a.channel != 0 || InUse(*node, a)) && (b.channel != 0 || InUse(*node, b));
+        if (counts) context_.Violate("R5", Say({node.get(), pid, &a}) + "; " + Say({node.get(), other_pid, &b}));
+      }
+    }
+  }
+}
+
+// R3: a node is not taken out of a domain in a version of its report that lists channels, all of them granted by the domain. (One
+// that holds what is not granted has to go: its processes might meet the number's next owner.)
+void Simulation::CheckAssignment(const api::ObjectKey& key, const ObjectPtr& now) {
+  const ObjectPtr before = std::exchange(imex_nodes_[key], now);
+  if (before == nullptr || now == nullptr) {
+    left_domains_.erase(key.name);  // an assignment that is lost with its object was not taken back
+    return;
+  }
+  const auto name = "/spec/domain/name"_json_pointer;
+  const std::string left = before->value(name, "");
+  const std::string entered = now->value(name, "");
+  if (left == entered) return;
+  left_domains_.erase(key.name);
+  if (left.empty()) return;
+  left_domains_[key.name] = left;
+  const json listed = now->value("/status/channels"_json_pointer, json::array());
+  const bool granted = std::all_of(listed.begin(), listed.end(), [&](const json& entry) {
+    return IsGranted(left, entry["computeDomainUID"], entry["channel"]);
+  });
+  if (!listed.empty() && granted) context_.Violate("R3", key.name + " is taken out of " + left + " and lists " + listed.dump());
+}
+
+bool Simulation::IsGranted(const std::string& imex_domain, const std::string& compute_domain_uid, int channel) const {
+  const ObjectPtr object = context_.server.Find(api::kImexDomains, {"", imex_domain});
+  if (object == nullptr) return false;
+  const auto domain = api::DecodeImexDomain(*object);
+  const api::ChannelLease* lease = api::FindLease(*domain, compute_domain_uid);
+  return lease != nullptr && lease->channel == channel;
+}
+
+// R3: nobody starts with a channel of a domain that the node was taken out of.
+void Simulation::CheckMoved() {
+  for (const auto& node : nodes_) {
+    const auto left = left_domains_.find(node->Name());
+    if (left == left_domains_.end()) continue;
+    for (const auto& [pid, container] : node->containers()) {
+      const bool starts = static_cast<std::uint64_t>(pid) >= checked_pids_ && container.domain == left->second;
+      if (starts && IsGranted(container.domain, container.compute_domain_uid, container.channel))
+        context_.Violate("R3", Say({node.get(), pid, &container}) + " in " + left->second + ", which the node has left");
     }
   }
 }
@@ -168,6 +234,7 @@ std::string Simulation::WhatIsLeft() {
   for (const auto& [key, object] : context_.server.Objects(api::kImexDomains)) {
     const auto domain = api::DecodeImexDomain(*object);
     if (!domain) return "an unreadable IMEXDomain";
+    if (domain->mode == api::DomainMode::kExclusive) return "exclusive IMEXDomain " + key.name;
     if (!domain->channels.empty()) return "a lease of channel " + std::to_string(domain->channels[0].channel) + " in " + key.name;
     for (const api::DomainMember& member : domain->members) {
       const auto node = std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& n) { return n->Name() == member.node; });

@@ -20,18 +20,17 @@ constexpr Duration kUntilPodsRun{25 * 60'000};
 // The plugin's sweep is hourly.
 constexpr Duration kUntilNothingIsLeft{150 * 60'000};
 
-// A text as /proc/devices; one for the process.
-const std::filesystem::path& ProcDevices() {
+// Texts as the kernel driver shows them; one directory for the process.
+const std::filesystem::path& KernelFiles() {
   static const std::filesystem::path path = [] {
     std::string name = (std::filesystem::temp_directory_path() / "cd-simulation-XXXXXX").string();
-    const int fd = ::mkstemp(name.data());
-    if (fd >= 0) {
-      std::ofstream(name) << "Character devices:\n234 nvidia-caps-imex-channels\n";
-      ::close(fd);
+    if (::mkdtemp(name.data()) != nullptr) {
+      std::ofstream(name + "/devices") << "Character devices:\n234 nvidia-caps-imex-channels\n";
+      std::ofstream(name + "/params") << "ImexChannelCount: " << kChannels << "\n";
     }
     std::atexit([] {
       std::error_code ignored;
-      std::filesystem::remove(ProcDevices(), ignored);
+      std::filesystem::remove_all(KernelFiles(), ignored);
     });
     return std::filesystem::path(name);
   }();
@@ -47,7 +46,8 @@ std::string_view NameOf(Bug bug) {
 
 Simulation::Simulation(const Options& options) : options_(options), context_(options.seed) {
   context_.bugs = options.bugs;
-  context_.proc_devices = ProcDevices();
+  context_.proc_devices = KernelFiles() / "devices";
+  context_.driver_parameters = KernelFiles() / "params";
   if (options.trace) context_.trace.TurnOn(options.echo);
   SetUp();
   AddUserActions();
@@ -242,7 +242,7 @@ std::string Simulation::PodThatDoesNotRun() {
       const auto& metadata = item.second->at("metadata");
       return metadata["uid"] == work->second.compute_domain_uid && !metadata.contains("deletionTimestamp");
     });
-    if (!served || !HasSlot(**node) || HoldsElsewhere(**node)) continue;
+    if (!served || InConflict(workload) || !HasSlot(**node, work->second.compute_domain_uid) || HoldsElsewhere(**node)) continue;
     const auto domain = std::find_if(domains.begin(), domains.end(), [&](const auto& item) {
       return item.second->at("metadata")["uid"] == work->second.compute_domain_uid;
     });
@@ -263,8 +263,8 @@ bool Simulation::WaitsForItsGang(const std::string& uid, const nlohmann::json& c
     const ObjectPtr claim = context_.server.Find(api::kResourceClaims, {workload.claim.ns, workload.claim.name});
     if (claim == nullptr || claim->at("/spec/devices/config/0/opaque/parameters/domainID"_json_pointer) != uid) continue;
     const auto node = std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& n) { return n->Name() == workload.node; });
-    const bool never = deleted_nodes_.contains(workload.node) || !HasSlot(**node) || HoldsElsewhere(**node);
-    if (never || !InPartition(**node, compute_domain)) return true;
+    const bool never = deleted_nodes_.contains(workload.node) || !HasSlot(**node, uid) || HoldsElsewhere(**node);
+    if (never || InConflict(workload) || !InPartition(**node, compute_domain)) return true;
     nodes.insert(workload.node);
   }
   return nodes.size() < static_cast<std::size_t>(gate->second.min_nodes);
@@ -276,14 +276,14 @@ bool Simulation::InPartition(const Node& node, const nlohmann::json& compute_dom
   return partition.empty() || node.clique().empty() || partition == node.clique();
 }
 
-// True unless other nodes have all slots of its clique.
-bool Simulation::HasSlot(const Node& node) {
-  const ObjectPtr object = context_.server.Find(api::kImexDomains, {"", node.clique()});
+// True unless other nodes have all slots of the IMEX domain.
+bool Simulation::HasSlot(const Node& node, const std::string& compute_domain_uid) {
+  const bool exclusive = kinds_[compute_domain_uid].exclusive;
+  const ObjectPtr object =
+      context_.server.Find(api::kImexDomains, {"", api::DomainName({node.clique(), exclusive ? compute_domain_uid : ""})});
   if (object == nullptr) return true;
   const auto domain = api::DecodeImexDomain(*object);
-  const bool member = std::any_of(domain->members.begin(), domain->members.end(),
-                                  [&](const api::DomainMember& m) { return m.node == node.Name(); });
-  return member || static_cast<int>(domain->members.size()) < domain->node_slots;
+  return api::FindMember(*domain, node.Name()) != nullptr || static_cast<int>(domain->members.size()) < domain->node_slots;
 }
 
 // True while a process there holds a channel of another clique's domain: the GPUs have moved under it, and until it ends the node

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -89,7 +90,8 @@ class Simulation {
   // Goes on until nothing is missing; a violation after `limit`.
   bool Await(Duration limit, const char* rule, const std::function<std::string()>& missing);
   std::string PodThatDoesNotRun();
-  bool HasSlot(const Node& node);
+  bool HasSlot(const Node& node, const std::string& compute_domain_uid);
+  bool InConflict(const Workload& workload);
   static bool HoldsElsewhere(const Node& node);
   bool WaitsForItsGang(const std::string& compute_domain_uid, const nlohmann::json& compute_domain);
   bool InPartition(const Node& node, const nlohmann::json& compute_domain) const;
@@ -97,6 +99,7 @@ class Simulation {
   // ---- what users and the cluster's other parts do (world.cc)
   void SetUp();
   void AddUserActions();
+  bool Fits(const nlohmann::json& claim_spec, const Node& node) const;
   bool CreateComputeDomain();
   bool DeleteComputeDomain();
   nlohmann::json DrawGating();
@@ -148,6 +151,10 @@ class Simulation {
   // ---- rules (rules.cc)
   void Check();
   void CheckHolders();
+  void CheckSharing();
+  void CheckAssignment(const api::ObjectKey& key, const ObjectPtr& now);
+  bool IsGranted(const std::string& imex_domain, const std::string& compute_domain_uid, int channel) const;
+  void CheckMoved();
   void CheckDaemons();
   void CheckPartitions();
   void CheckGates();
@@ -164,6 +171,17 @@ class Simulation {
   std::vector<Fault> faults_;
   std::vector<Workload> workloads_;  // pods as the API knows, or knew a moment ago
   std::vector<std::string> cliques_;
+  // What ComputeDomains are in truth, whatever the product takes them for; by UID.
+  struct Kind {
+    bool exclusive = false;  // isolationMode Domain
+    bool all = false;        // allocationMode All
+  };
+  std::map<std::string, Kind> kinds_;
+  unsigned exclusive_ = 0;                          // per mille of ComputeDomains
+  bool careless_ = false;                           // an allocator that does not account for the slots of a node
+  std::map<api::ObjectKey, ObjectPtr> imex_nodes_;  // as they were stored last
+  // IMEX domain that a node was taken out of last, until it is assigned anew.
+  std::map<std::string, std::string> left_domains_;
   std::set<std::string> deleted_nodes_;  // Node objects that are absent
   std::set<std::string> lost_domains_;   // IMEXDomains that were lost and not made anew yet
   bool calm_ = false;                    // faults have ended

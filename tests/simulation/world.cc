@@ -32,11 +32,20 @@ json Reservation(const api::ObjectRef& pod) {
   return {{"resource", "pods"}, {"name", pod.name}, {"uid", pod.uid}};
 }
 
+// How many slots of a node a claim asks for.
+std::string SlotsOf(const json& claim_spec) {
+  return claim_spec.value("/devices/requests/0/exactly/capacity/requests/slots"_json_pointer, "1");
+}
+
 // As the scheduler leaves a claim: allocated on the node, reserved for the pod.
-json Allocation(const std::string& node, const json& config) {
-  json allocated = config;
+json Allocation(const std::string& node, const json& claim_spec) {
+  json allocated = claim_spec["devices"]["config"][0];
   allocated["source"] = "FromClaim";
-  const json result{{"request", "channel"}, {"driver", api::kDriverName}, {"pool", node}, {"device", "channel-0"}};
+  const json result{{"request", "channel"},
+                    {"driver", api::kDriverName},
+                    {"pool", node},
+                    {"device", "channel-0"},
+                    {"consumedCapacity", {{"slots", SlotsOf(claim_spec)}}}};
   return {{"devices", {{"results", json::array({result})}, {"config", json::array({allocated})}}}};
 }
 
@@ -52,6 +61,9 @@ void Simulation::SetUp() {
   for (std::size_t i = 0; i < cliques; ++i) cliques_.push_back("0f3a1c4e-0000-4000-8000-00000000c11c." + std::to_string(i + 1));
   const std::size_t nodes = 2 + dice.Below(3);
   wrap_ = 1 + static_cast<int>(dice.Below(4));
+  const unsigned kShares[] = {0, 300, 700};
+  exclusive_ = kShares[dice.Below(3)];
+  careless_ = exclusive_ > 0 && dice.PerMille(150);
   // Sometimes fewer slots than nodes.
   node_slots_ = static_cast<int>(std::max<std::size_t>(1, nodes + dice.Below(3) - 1));
   context_.server.cache_lag = [this](std::size_t available) {
@@ -67,6 +79,8 @@ void Simulation::SetUp() {
   context_.connected = [this](const std::string& name) { return ConnectedWith(name); };
   context_.server.on_change = [this](const std::string& plural, const HistoryEvent& event) {
     if (plural == api::kResourceClaims.plural) CountGangs();
+    if (plural == api::kImexNodes.plural)
+      CheckAssignment(event.key, event.type == std::string_view("DELETED") ? nullptr : event.object);
     if (plural != api::kImexDomains.plural) return;
     if (event.type == std::string_view("DELETED")) return;
     CheckDomainObject(*event.object);
@@ -141,11 +155,48 @@ void Simulation::CountGangs() {
     gate.most_nodes = nodes[uid].empty() ? 0 : std::max(gate.most_nodes, nodes[uid].size());
 }
 
+// Whether the node's slots are enough for one more claim.
+bool Simulation::Fits(const json& claim_spec, const Node& node) const {
+  if (careless_) return true;
+  int free = api::kDefaultSlots;
+  for (const auto& [key, claim] : context_.server.Objects(api::kResourceClaims)) {
+    if (claim->value("/status/allocation/devices/results/0/pool"_json_pointer, "") == node.Name())
+      free -= std::stoi(SlotsOf(claim->at("spec")));
+  }
+  return std::stoi(SlotsOf(claim_spec)) <= free;
+}
+
+// Somebody has to wait: a process of another ComputeDomain runs on there past its pod, or a careless allocator put claims
+// together on one node of which one wants it alone.
+bool Simulation::InConflict(const Workload& workload) {
+  std::set<std::string> owners;
+  bool exclusive = false;
+  const auto add = [&](const std::string& uid) {
+    owners.insert(uid);
+    exclusive = exclusive || kinds_[uid].exclusive;
+  };
+  for (const auto& node : nodes_) {
+    if (node->Name() != workload.node) continue;
+    for (const auto& [pid, container] : node->containers()) add(container.compute_domain_uid);
+  }
+  for (const Workload& other : workloads_) {
+    const ObjectPtr claim = context_.server.Find(api::kResourceClaims, {other.claim.ns, other.claim.name});
+    if (claim != nullptr && other.node == workload.node) add(DomainOf(*claim));
+  }
+  return exclusive && owners.size() > 1;
+}
+
 bool Simulation::CreateComputeDomain() {
   if (context_.server.Objects(api::kComputeDomains).size() >= kMaxComputeDomains) return false;
   const std::string name = "cd-" + std::to_string(names_++);
-  json object{{"metadata", {{"name", name}}},
-              {"spec", {{"channel", {{"resourceClaimTemplate", {{"name", name + "-channel"}}}, {"allocationMode", "Single"}}}}}};
+  Kind kind;
+  kind.exclusive = exclusive_ > 0 && context_.dice.PerMille(exclusive_);
+  kind.all = kind.exclusive && context_.dice.PerMille(500);
+  json object{
+      {"metadata", {{"name", name}}},
+      {"spec",
+       {{"channel", {{"resourceClaimTemplate", {{"name", name + "-channel"}}}, {"allocationMode", kind.all ? "All" : "Single"}}},
+        {"isolationMode", kind.exclusive ? "Domain" : "Channel"}}}};
   const bool optional = context_.dice.PerMille(400);
   if (optional) object["spec"]["fabricPolicy"] = "Optional";
   if (context_.dice.PerMille(300)) object["spec"]["gating"] = DrawGating();
@@ -158,7 +209,9 @@ bool Simulation::CreateComputeDomain() {
   }
   if (created && single) context_.single.insert(UidOf(*created));
   if (created && optional) context_.optional.insert(UidOf(*created));
-  context_.trace.Add("user", "creates ComputeDomain", name + " " + (created ? UidOf(*created) : ""));
+  if (created) kinds_[UidOf(*created)] = kind;
+  context_.trace.Add("user", std::string("creates ComputeDomain ") + (kind.exclusive ? "with isolation Domain" : ""),
+                     name + " " + (created ? UidOf(*created) : ""));
   return true;
 }
 
@@ -204,12 +257,13 @@ bool Simulation::CreatePod() {
   if (deleted_nodes_.contains(node.Name())) return false;
   if (!Takes(node, it->second->at("/metadata/ownerReferences/0/uid"_json_pointer))) return false;
   const json claim_spec = it->second->at("/spec/spec"_json_pointer);
+  if (!Fits(claim_spec, node)) return false;
   const std::string name = "pod-" + std::to_string(names_++);
   const json pod = *context_.server.Handle(kube::Create(api::kPods, kNamespace, PodObject(name, node.Name())));
   const json claim = *context_.server.Handle(
       kube::Create(api::kResourceClaims, kNamespace, {{"metadata", {{"name", name + "-channel"}}}, {"spec", claim_spec}}));
   Workload workload{{kNamespace, name, UidOf(pod)}, {kNamespace, name + "-channel", UidOf(claim)}, node.Name(), false};
-  const json status{{"allocation", Allocation(node.Name(), claim_spec["devices"]["config"][0])},
+  const json status{{"allocation", Allocation(node.Name(), claim_spec)},
                     {"reservedFor", json::array({Reservation(workload.pod)})}};
   (void)context_.server.Handle(
       kube::MergePatch(api::kResourceClaims, {kNamespace, workload.claim.name}, {{"status", status}}, "status"));
@@ -231,8 +285,8 @@ bool Simulation::CreatePodOnSharedClaim() {
   json status;
   if (reserved.empty()) {
     node = &AnyNode();
-    if (!Takes(*node, DomainOf(*claim))) return false;
-    status["allocation"] = Allocation(node->Name(), claim->at("/spec/devices/config/0"_json_pointer));
+    if (!Fits(claim->at("spec"), *node) || !Takes(*node, DomainOf(*claim))) return false;
+    status["allocation"] = Allocation(node->Name(), claim->at("spec"));
   } else {
     for (const auto& n : nodes_) {
       if (n->Name() == first.node) node = n.get();

@@ -70,6 +70,16 @@ Container runtimes hide /proc/driver/nvidia of the container, so the host's /pro
 {{- if hasPrefix "/proc/driver/" .Values.capabilitiesDir }}/host/proc-driver/{{ trimPrefix "/proc/driver/" .Values.capabilitiesDir }}{{ else }}/host/capabilities{{ end -}}
 {{- end -}}
 
+{{- /* Beside the capabilities where both are the driver's own. */ -}}
+{{- define "cd.driverParametersBeside" -}}
+{{- if and (hasPrefix "/proc/driver/" .Values.driverParametersFile) (hasPrefix "/proc/driver/" .Values.capabilitiesDir) }}yes{{ end -}}
+{{- end -}}
+{{- define "cd.driverParameters" -}}
+{{- if include "cd.driverParametersBeside" . }}/host/proc-driver/{{ trimPrefix "/proc/driver/" .Values.driverParametersFile }}
+{{- else if hasPrefix "/proc/driver/" .Values.driverParametersFile }}/host/driver-parameters/{{ trimPrefix "/proc/driver/" .Values.driverParametersFile }}
+{{- else }}/host/driver-parameters/{{ base .Values.driverParametersFile }}{{ end -}}
+{{- end -}}
+
 {{- /* Puts a ValidatingAdmissionPolicy into force. */ -}}
 {{- define "cd.binding" -}}
 ---
