@@ -13,6 +13,11 @@ def template_of(domain: str) -> str:
     return f"{domain}-channel"
 
 
+def _assignment(node: Object) -> dict[str, str]:
+    found: dict[str, str] = node.get("spec", {}).get("domain", {})
+    return found
+
+
 def fully_connected(nodes: Iterable[Object]) -> bool:
     """Whether each of the IMEXNodes reports a connection with each other one."""
     daemons = [(node.get("spec", {}).get("domain", {}).get("index"), node.get("status", {}).get("daemon", {})) for node in nodes]
@@ -33,10 +38,10 @@ class Domains:
         self._imex_domains = Observed(IMEX_DOMAIN)
         self._imex_nodes = Observed(IMEX_NODE)
 
-    def create(self, name: str) -> int:
+    def create(self, name: str, isolation: str = "Channel") -> int:
         """Wall clock in ns just before the request."""
         began_ns = time.time_ns()
-        self._cluster.create(COMPUTE_DOMAIN, compute_domain_manifest(name, template_of(name)), self._namespace)
+        self._cluster.create(COMPUTE_DOMAIN, compute_domain_manifest(name, template_of(name), isolationMode=isolation), self._namespace)
         return began_ns
 
     def wait_accepted(self, name: str) -> int:
@@ -58,6 +63,20 @@ class Domains:
             lambda seen: all(node in seen for node in nodes) and fully_connected(seen[node] for node in nodes), "all pairs of nodes connected")
         # A fabric that was connected all the time changed last when some node announced the channel: no later than Ready says so.
         return max(was_ready, connected)
+
+    def assigned(self, node: str) -> str:
+        """Name of the IMEX domain the node is told to be in."""
+        return _assignment(self._cluster.get(IMEX_NODE, node, "")).get("name", "")
+
+    def wait_moved(self, node: str, before: str) -> tuple[int, int]:
+        """When the node was taken out of the IMEX domain `before`, and when its daemon was READY in another one."""
+
+        def ready(seen: Mapping[str, Object]) -> bool:
+            assignment, daemon = _assignment(seen[node]), seen[node]["status"]["daemon"]
+            return assignment.get("name", before) != before and daemon["state"] == "Ready" and daemon["domainUID"] == assignment["uid"]
+
+        out = self._imex_nodes.wait(lambda seen: _assignment(seen[node]).get("name") != before, f"{node} out of {before}")
+        return out, self._imex_nodes.wait(ready, f"the daemon of {node} READY in another IMEX domain")
 
     def wait_at_rest(self, nodes: list[str]) -> None:
         """The driver ready for pods on every node."""

@@ -61,7 +61,8 @@ def _steps(results: Results) -> Iterator[str]:
 
 
 def _short(shape: Shape) -> str:
-    names = {Shape.PLAIN: "no claim", Shape.NOOP: "no-op", Shape.FIRST: "first pod", Shape.FURTHER: "further pod", Shape.COLD: "with domain"}
+    names = {Shape.PLAIN: "no claim", Shape.NOOP: "no-op", Shape.FIRST: "first pod", Shape.FURTHER: "further pod", Shape.COLD: "with domain",
+             Shape.EXCLUSIVE: "exclusive"}
     return names.get(shape, shape)
 
 

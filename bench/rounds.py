@@ -35,6 +35,7 @@ class Rounds:
             parts += [
                 lambda: self._domain(domains, node, number),
                 lambda: self._cold(domains, node, number),
+                lambda: self._exclusive(domains, node, number),
                 lambda: self._all_of_domain(domains, number),
             ]
         first = number % len(parts)
@@ -51,8 +52,8 @@ class Rounds:
         time.sleep(self.rest)
         self.samples.add(Sample(measure, shape, self.pods.remove(names)))
 
-    def _remove_domain(self, domains: Domains, name: str) -> None:
-        self.samples.add(Sample(Measure.FREED, Shape.DOMAIN, domains.remove(name)))
+    def _remove_domain(self, domains: Domains, name: str, shape: Shape = Shape.DOMAIN) -> None:
+        self.samples.add(Sample(Measure.FREED, shape, domains.remove(name)))
 
     def _one(self, shape: Shape, node: str, number: int) -> str:
         names = [f"{'noop' if shape is Shape.NOOP else 'plain'}-{number}"]
@@ -83,6 +84,22 @@ class Rounds:
         self._remove(Measure.GONE, Shape.COLD, [pod])
         self._remove_domain(domains, domain)
         return f"with its domain {took:.3f}"
+
+    def _exclusive(self, domains: Domains, node: str, number: int) -> str:
+        """The first pod of a ComputeDomain that wants the node for itself, on a node of the shared IMEX domain."""
+        domain, pod = f"exclusive-{number}", f"exclusive-{number}"
+        domains.create(domain, isolation="Domain")
+        domains.wait_accepted(domain)
+        shared = domains.assigned(node)
+        time.sleep(self.rest)
+        began = self.pods.create(pod, node, template_of(domain))
+        out, ready = domains.wait_moved(node, shared)
+        took = self.samples.add(Sample(Measure.START, Shape.EXCLUSIVE, (self.pods.stamp(pod) - began) / 1e9, node, began))
+        self.samples.add(Sample(Measure.RESTART, Shape.EXCLUSIVE, (ready - out) / 1e9, node))
+        self._remove(Measure.GONE, Shape.EXCLUSIVE, [pod])
+        self._remove_domain(domains, domain, Shape.EXCLUSIVE)
+        domains.wait_at_rest(self.nodes)
+        return f"exclusive {took:.3f}"
 
     def _all(self, shape: Shape, number: int) -> str:
         names = [f"all-{'noop' if shape is Shape.NOOP else 'plain'}-{number}-{node}" for node in self.nodes]

@@ -15,11 +15,13 @@ class Shape(StrEnum):
     FIRST = "first pod of a domain on a node"
     FURTHER = "further pod"
     COLD = "domain and pod created together"
+    EXCLUSIVE = "first pod of an exclusive domain"  # isolationMode Domain, on a node of the shared domain
     DOMAIN = "new domain"  # on all nodes at once, where it stands for FIRST; and its removal
 
 
 class Measure(StrEnum):
     START = "start of one pod"  # before the request → first instruction of the container
+    RESTART = "nvidia-imex restarted into another domain"  # out of the one, the assignment gone → READY in the other
     GONE = "removal of one pod"  # before the request → object gone
     FREED = "removal of a domain"  # before the request → object gone, channel free
     ALL_START = "start on all nodes at once"  # before the first request → last container's first instruction

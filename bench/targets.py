@@ -57,6 +57,7 @@ TARGETS = [
     Target("first pod over no-op claim, median", 100, "ms", _over(Measure.START, Shape.FIRST, Shape.NOOP)),
     Target("first pod over no claim, median", 250, "ms", _over(Measure.START, Shape.FIRST, Shape.PLAIN)),
     Target("further pod over no-op claim, median", 30, "ms", _over(Measure.START, Shape.FURTHER, Shape.NOOP)),
+    Target("exclusive first pod over no-op claim, median", 2000, "ms", _over(Measure.START, Shape.EXCLUSIVE, Shape.NOOP)),
     Target("all nodes at once over no claim, median", 400, "ms", _over(Measure.ALL_START, Shape.DOMAIN, Shape.PLAIN)),
     Target("API requests of a life, worst", 24, "", _worst_life("total")),
     Target("… of them writes, worst", 14, "", _worst_life("writes")),
