@@ -53,6 +53,9 @@ struct FabricView {
   // New pods come to healthy nodes only, or to those that surely have no fabric: a pod on a sick or half-formed node could
   // neither get its channel nor be told that there is none.
   bool OffersChannel() const { return state == api::FabricState::kReady || NoFabric(); }
+  // The clique whose channels may be offered; empty: none. A sick fabric is still the node's fabric; one that is forming offers
+  // nothing yet.
+  std::string OfferedClique() const;
 };
 
 // Pure. Two cliques in one node decide first (kMixed); then a GPU still registering (kForming); then one that registered but is

@@ -117,4 +117,9 @@ FabricView Classify(const FabricReading& reading) {
   return view;
 }
 
+std::string FabricView::OfferedClique() const {
+  const bool usable = state == api::FabricState::kReady || state == api::FabricState::kDegraded;
+  return usable && clique_ids.size() == 1 ? clique_ids.front() : "";
+}
+
 }  // namespace cd::fabric

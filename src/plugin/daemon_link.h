@@ -26,24 +26,34 @@ fabric::Desired DecideDesired(const NodeView& view, const Checkpoint& checkpoint
 // started there at any moment, so the place is not free. Pure.
 api::NodeDaemon WithPlace(api::NodeDaemon status, const std::optional<fabric::Desired>& told);
 
-class DaemonLink {
+// The node's IMEX daemon as an instance of the plugin drives it.
+class DaemonOrders {
+ public:
+  virtual ~DaemonOrders() = default;
+  // Begins to tell the daemon what to run; only one instance may. What the boot before was told is taken back at once.
+  virtual void BecomePublisher() = 0;
+  // The IMEXDomain the daemon is told to run in; empty: none. Of the instance before this one from BecomePublisher on.
+  virtual std::string domain_name() const = 0;
+  // Tells the daemon what follows from these (see DecideDesired), at once or as soon as the disk takes it.
+  virtual void Reconcile(const NodeView& view, const Checkpoint& checkpoint) = 0;
+};
+
+class DaemonLink final : public DaemonOrders {
  public:
   // `dir` holds desired/ and status/. `on_status` runs for every change of the daemon's state, see WithPlace.
   DaemonLink(EventLoop& loop, std::filesystem::path dir, std::string boot_id,
              std::function<void(const api::NodeDaemon&)> on_status);
 
-  ~DaemonLink();
+  ~DaemonLink() override;
   DaemonLink(const DaemonLink&) = delete;
   DaemonLink& operator=(const DaemonLink&) = delete;
 
   // Begins to read the status.
   void Start();
-  // Begins to write desired.json; only one instance may. What the boot before was told is taken back at once.
-  void BecomePublisher();
-  // The IMEXDomain the daemon is told to run in; empty: none. Of the instance before this one from BecomePublisher on.
-  std::string domain_name() const { return written_ && written_->run && written_->domain ? written_->domain->name : ""; }
-  // Tells the daemon what follows from these, at once or as soon as the disk takes it.
-  void Reconcile(const NodeView& view, const Checkpoint& checkpoint);
+
+  void BecomePublisher() override;
+  std::string domain_name() const override { return written_ && written_->run && written_->domain ? written_->domain->name : ""; }
+  void Reconcile(const NodeView& view, const Checkpoint& checkpoint) override;
 
  private:
   void ReadStatus();

@@ -34,7 +34,7 @@ NodeState::NodeState(Executor& executor, std::filesystem::path plugin_dir, std::
                      Disk& disk)
     : executor_(executor),
       plugin_dir_(std::move(plugin_dir)),
-      path_(plugin_dir_ / "checkpoint.json"),
+      path_(plugin_dir_ / kCheckpointFile),
       boot_id_(std::move(boot_id)),
       files_(files),
       disk_(disk),

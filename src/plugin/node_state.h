@@ -14,6 +14,9 @@
 
 namespace cd::plugin {
 
+// In the plugin's directory.
+inline constexpr char kCheckpointFile[] = "checkpoint.json";
+
 // A lock on a file.
 class FileLock {
  public:

@@ -3,23 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/plugin/daemon_link.h"
-#include "src/plugin/linger_watch.h"
-#include "src/plugin/node_driver.h"
-#include "src/plugin/node_reporter.h"
-#include "src/plugin/node_state.h"
-#include "src/plugin/node_watch.h"
-#include "src/plugin/own_node.h"
-#include "src/plugin/sweeper.h"
+#include "src/plugin/instance.h"
 
 namespace cd::simulation {
 
 using nlohmann::json;
-namespace fs = std::filesystem;
 
 namespace {
-
-constexpr Duration kSeekLock{250};
 
 plugin::ClaimFiles::Paths PathsOf(const Context& context) {
   return {"/cdi", "/plugin", context.proc_devices, "/caps", "/driver", "/driver", context.driver_parameters};
@@ -45,152 +35,73 @@ class ReportAnyway final : public plugin::ChannelReport {
   plugin::ChannelReport& report_;
 };
 
+std::unique_ptr<plugin::ChannelReport> ReportThrough(const Context& context, plugin::ChannelReport& reporter) {
+  if (context.Has(Bug::kSkipAnnounce)) return std::make_unique<ReportAtOnce>();
+  if (context.Has(Bug::kIgnoreMove)) return std::make_unique<ReportAnyway>(reporter);
+  return nullptr;
+}
+
+// Tells the node's daemon without files, as DaemonLink does with them.
+class HostsDaemon final : public plugin::DaemonOrders {
+ public:
+  HostsDaemon(Context& context, PluginHost& host, std::function<void(const api::NodeDaemon&)> on_status)
+      : context_(context), host_(host), boot_id_(host.BootId()), on_status_(std::move(on_status)) {}
+
+  void ReadStatus() {
+    const api::NodeDaemon status = plugin::WithPlace(host_.DaemonStatus(), written_);
+    if (status == told_) return;
+    told_ = status;
+    on_status_(status);
+  }
+
+  void BecomePublisher() override {
+    if (context_.trace.on()) context_.trace.Add(host_.Name(), "an instance publishes");
+    publisher_ = true;
+    if (auto present = host_.Desired(); present && present->boot_id == boot_id_) written_ = std::move(*present);
+    ReadStatus();
+  }
+  std::string domain_name() const override { return written_ && written_->run && written_->domain ? written_->domain->name : ""; }
+  void Reconcile(const plugin::NodeView& view, const plugin::Checkpoint& checkpoint) override {
+    if (!publisher_) return;
+    const plugin::Checkpoint none;
+    fabric::Desired desired =
+        plugin::DecideDesired(view, context_.Has(Bug::kSwitchUnderChannels) ? none : checkpoint, boot_id_, written_);
+    if (written_ == desired) return;
+    host_.SetDesired(desired);
+    written_ = std::move(desired);
+    ReadStatus();
+  }
+
+ private:
+  Context& context_;
+  PluginHost& host_;
+  const std::string boot_id_;
+  const std::function<void(const api::NodeDaemon&)> on_status_;
+  bool publisher_ = false;
+  api::NodeDaemon told_;
+  std::optional<fabric::Desired> written_;
+};
+
 }  // namespace
 
 struct PluginProcess::Core {
   Core(PluginProcess& process, Context& context, PluginHost& host)
-      : executor(process.executor_),
-        context(context),
-        host(host),
-        boot_id(host.BootId()),
-        files(PathsOf(context), process.disk_),
-        state(executor, "/plugin", boot_id, files, process.disk_),
-        reporter(executor, process.client_, state, host.Name(), boot_id),
-        driver(executor, process.client_, state, files, ReportFor(context), {host.Name(), "driver", process.name_}),
-        watch(executor, process.client_, host.Name(), context.dice.Next(), [this] { OnView(); }),
-        own_node(executor, process.client_, host.Name(), context.dice.Next()),
-        linger(executor, state, files, process),
-        sweeper(executor, process.client_, state, files, host.Name()),
-        publisher_lock("/plugin/publisher.lock", process.disk_) {}
+      : daemon(context, host, [this](const api::NodeDaemon& status) { instance.SetDaemon(status); }),
+        instance({process.executor_, process.client_, process.disk_, process, daemon},
+                 {host.Name(), "driver", process.name_, host.BootId(), PathsOf(context), api::kDefaultSlots, context.dice.Next(),
+                  context.dice.Next()},
+                 {.report_through = [&context](plugin::ChannelReport& reporter) { return ReportThrough(context, reporter); }}) {}
 
-  plugin::ChannelReport& ReportFor(const Context& of) {
-    if (of.Has(Bug::kSkipAnnounce)) return at_once;
-    return of.Has(Bug::kIgnoreMove) ? static_cast<plugin::ChannelReport&>(anyway) : reporter;
+  void Start(const fabric::FabricView& fabric) {
+    (void)instance.Recover();
+    instance.Start();
+    daemon.ReadStatus();
+    instance.SetFabric(fabric);
+    instance.SeekPublisherLock();
   }
 
-  void Start() {
-    state.Transact(
-        [this](plugin::Checkpoint& checkpoint) -> Status {
-          for (const auto& [uid, entry] : checkpoint.claims) {
-            if (entry.phase == plugin::ClaimPhase::kCompleted) (void)files.Write(entry);
-          }
-          files.RemoveStrays(checkpoint);
-          return {};
-        },
-        [](const Status&) {});
-    state.OnChange([this] { OnCheckpoint(); });
-    reporter.OnRead([this] { TellDaemon(); });
-    ReadDaemon();
-    watch.Start();
-    OnFabric(host.Fabric());
-    SeekPublisherLock();
-  }
-
-  void SeekPublisherLock() {
-    const auto held = publisher_lock.TryLock();
-    if (held && *held) return BecomePublisher();
-    executor.PostAfter(kSeekLock, [this] { SeekPublisherLock(); });
-  }
-
-  void BecomePublisher() {
-    if (context.trace.on()) context.trace.Add(host.Name(), "an instance publishes");
-    publisher = true;
-    state.Refresh();
-    if (auto present = host.Desired(); present && present->boot_id == boot_id) written = std::move(*present);
-    ReadDaemon();
-    if (written && written->run && written->domain) watch.FollowUnassigned(written->domain->name);
-    linger.Start();
-    sweeper.Start();
-    reporter.BecomePublisher([this](plugin::OnOwner done) { own_node.Read(std::move(done)); });
-    OnView();
-    SetLabels();
-  }
-
-  void OnRegistered() {
-    if (std::exchange(registered, true)) {
-      if (publisher) own_node.Check();
-      return;
-    }
-    reporter.SetRegistered(FormatMicroTime(context.clock.WallNow()));
-  }
-
-  void OnFabric(const fabric::FabricView& view) {
-    fabric = view;
-    if (context.Has(Bug::kSickIsNone) && view.state != api::FabricState::kReady) {
-      fabric.state = api::FabricState::kNone;
-      fabric.clique_ids.clear();
-    }
-    watch.SetFabric(fabric);
-    reporter.SetFabric(fabric);
-    SetLabels();
-  }
-
-  void ReadDaemon() {
-    const api::NodeDaemon status = plugin::WithPlace(host.DaemonStatus(), written);
-    if (status == daemon) return;
-    daemon = status;
-    reporter.SetDaemon(status);
-    watch.SetDaemon(status);
-  }
-
-  void OnView() {
-    if (!watch.Synced()) return;
-    driver.SetView(watch.view());
-    reporter.SetObserved(watch.view()->imex_node);
-    TellDaemon();
-  }
-
-  void OnCheckpoint() {
-    reporter.CheckpointChanged();
-    linger.CheckpointChanged();
-    driver.CheckpointChanged();
-    TellDaemon();
-    const bool claimed = plugin::HasDaemonClaim(state.last());
-    if (std::exchange(daemon_claimed, claimed) && !claimed && publisher) own_node.Check();
-    SetLabels();
-  }
-
-  // As DaemonLink does.
-  void TellDaemon() {
-    // Before the assignment was read nothing is known of it, and a daemon may be running.
-    if (!publisher || !watch.Synced() || !reporter.IsCurrent(watch.view()->imex_node)) return;
-    const plugin::Checkpoint none;
-    const plugin::Checkpoint& checkpoint = context.Has(Bug::kSwitchUnderChannels) ? none : state.last();
-    fabric::Desired desired = plugin::DecideDesired(*watch.view(), checkpoint, boot_id, written);
-    if (written == desired) return;
-    host.SetDesired(desired);
-    written = std::move(desired);
-    ReadDaemon();
-  }
-
-  void SetLabels() {
-    if (!publisher) return;
-    const bool usable = fabric.state == api::FabricState::kReady || fabric.state == api::FabricState::kDegraded;
-    const std::string clique = usable && fabric.clique_ids.size() == 1 ? fabric.clique_ids.front() : "";
-    own_node.SetLabels(clique, fabric.clique_ids.size() == 1 || !plugin::HeldChannels(state.last()).empty());
-  }
-
-  SimulatedExecutor& executor;
-  Context& context;
-  PluginHost& host;
-  const std::string boot_id;
-  ReportAtOnce at_once;
-  plugin::ClaimFiles files;
-  plugin::NodeState state;
-  plugin::NodeReporter reporter;
-  ReportAnyway anyway{reporter};
-  plugin::NodeDriver driver;
-  plugin::NodeWatch watch;
-  plugin::OwnNode own_node;
-  bool daemon_claimed = false;
-  plugin::LingerWatch linger;
-  plugin::Sweeper sweeper;
-  plugin::FileLock publisher_lock;
-  bool publisher = false;
-  bool registered = false;
-  fabric::FabricView fabric;
-  api::NodeDaemon daemon;
-  std::optional<fabric::Desired> written;
+  HostsDaemon daemon;
+  plugin::Instance instance;
 };
 
 PluginProcess::PluginProcess(Context& context, PluginHost& host)
@@ -210,9 +121,9 @@ PluginProcess::PluginProcess(Context& context, PluginHost& host)
   }
   executor_.Post([this] {
     core_ = std::make_unique<Core>(*this, context_, host_);
-    core_->Start();
+    core_->Start(Fabric());
     registered_ = true;
-    core_->OnRegistered();
+    core_->instance.OnRegistered();
   });
 }
 
@@ -248,27 +159,32 @@ void PluginProcess::Step() {
   Run(due ? executor_.TakeDue() : executor_.TakePosted());
 }
 
-bool PluginProcess::publisher() const {
-  return core_ != nullptr && core_->publisher;
+fabric::FabricView PluginProcess::Fabric() const {
+  fabric::FabricView view = host_.Fabric();
+  if (context_.Has(Bug::kSickIsNone) && view.state != api::FabricState::kReady) {
+    view.state = api::FabricState::kNone;
+    view.clique_ids.clear();
+  }
+  return view;
 }
 
 void PluginProcess::Prepare(plugin::CallId call, const api::ObjectRef& claim, std::function<void(plugin::PrepareResult)> done) {
-  executor_.Post([this, call, claim, done = std::move(done)] { core_->driver.Prepare(call, claim, done); });
+  executor_.Post([this, call, claim, done = std::move(done)] { core_->instance.driver().Prepare(call, claim, done); });
 }
 void PluginProcess::Unprepare(const api::ObjectRef& claim, std::function<void(Status)> done) {
-  executor_.Post([this, claim, done = std::move(done)] { core_->driver.Unprepare(claim, done); });
+  executor_.Post([this, claim, done = std::move(done)] { core_->instance.driver().Unprepare(claim, done); });
 }
 void PluginProcess::Cancel(plugin::CallId call) {
-  executor_.Post([this, call] { core_->driver.Cancelled(call); });
+  executor_.Post([this, call] { core_->instance.driver().Cancelled(call); });
 }
 void PluginProcess::FabricChanged() {
-  executor_.Post([this] { core_->OnFabric(host_.Fabric()); });
+  executor_.Post([this] { core_->instance.SetFabric(Fabric()); });
 }
 void PluginProcess::DaemonChanged() {
-  executor_.Post([this] { core_->ReadDaemon(); });
+  executor_.Post([this] { core_->daemon.ReadStatus(); });
 }
 void PluginProcess::CheckpointChanged() {
-  executor_.Post([this] { core_->state.Refresh(); });
+  executor_.Post([this] { core_->instance.CheckpointWritten(); });
 }
 void PluginProcess::ProcessEnded(pid_t pid) {
   const auto it = followed_.find(pid);

@@ -1,5 +1,5 @@
-// One life of a kubelet plugin: the real classes on a simulated executor, disk and process table, wired as Plugin wires them.
-// Daemon files, fabric and inotify are played by the node.
+// One life of a kubelet plugin: the real Instance on a simulated executor, disk and process table. Daemon files, fabric and
+// inotify are played by the node; the ResourceSlice and the kubelet's health stream are not played.
 #pragma once
 
 #include <functional>
@@ -55,7 +55,6 @@ class PluginProcess final : private plugin::Processes {
   void ProcessEnded(pid_t pid);
 
   const std::string& name() const { return name_; }
-  bool publisher() const;
 
  private:
   struct Core;
@@ -63,6 +62,7 @@ class PluginProcess final : private plugin::Processes {
   void Run(const std::function<void()>& task);
   void BeforeDiskCall();
   void InstallBugs();
+  fabric::FabricView Fabric() const;
 
   Result<std::map<std::string, std::vector<pid_t>>> Holders(const std::set<std::string>& claims) override;
   Following Follow(pid_t pid, std::function<void()> ended) override;
