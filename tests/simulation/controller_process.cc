@@ -1,13 +1,10 @@
 #include "tests/simulation/controller_process.h"
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
-namespace cd::simulation {
+#include "tests/simulation/controller_bugs.h"
 
-using kube::Verb;
-using nlohmann::json;
+namespace cd::simulation {
 
 ControllerProcess::ControllerProcess(Context& context)
     : context_(context),
@@ -19,7 +16,7 @@ ControllerProcess::ControllerProcess(Context& context)
     task();
     idle_ = false;
   };
-  InstallBugs();
+  PlantControllerBugs(context, client_);
   controller::ControllerOptions options;
   options.seed = context.dice.Next();
   options.ns = "driver";
@@ -47,79 +44,6 @@ void ControllerProcess::Step() {
     return;
   }
   fiber_.Run([this] { idle_ = !controller_->WorkOnce(); });
-}
-
-void ControllerProcess::InstallBugs() {
-  if (context_.Has(Bug::kNoPrecondition)) {
-    client_.corrupt_request = [this](kube::ApiRequest& request) {
-      if (request.verb != Verb::kUpdate || request.type.plural != api::kImexDomains.plural) return;
-      const ObjectPtr present = context_.server.Find(api::kImexDomains, request.key);
-      if (present == nullptr) return;
-      json body = json::parse(request.body);
-      body["metadata"]["resourceVersion"] = present->at("metadata")["resourceVersion"];
-      request.body = body.dump();
-    };
-  }
-  if (context_.Has(Bug::kReleaseAtOnce)) {
-    client_.corrupt_request = [](kube::ApiRequest& request) {
-      const bool writes = request.verb == Verb::kUpdate || request.verb == Verb::kCreate;
-      if (!writes || request.type.plural != api::kImexDomains.plural) return;
-      json body = json::parse(request.body);
-      for (json& lease : body["spec"]["channels"]) lease["released"] = true;
-      request.body = body.dump();
-    };
-  }
-  if (context_.Has(Bug::kForgetIsolation)) {
-    const auto forget = [](json& cd) {
-      if (cd.value("kind", "") == api::kComputeDomains.kind || cd.contains("/spec/isolationMode"_json_pointer))
-        cd["spec"].erase("isolationMode");
-    };
-    client_.corrupt_event = [forget](std::string& text) {
-      if (text.find("isolationMode") == std::string::npos) return;
-      json event = json::parse(text);
-      forget(event["object"]);
-      text = event.dump();
-    };
-    client_.corrupt_answer = [this, forget](const kube::ApiRequest& request) -> std::optional<Result<json>> {
-      if (request.verb != Verb::kList || request.type.plural != api::kComputeDomains.plural) return std::nullopt;
-      auto answer = context_.server.Handle(request);
-      if (answer) {
-        for (json& item : (*answer)["items"]) forget(item);
-      }
-      return answer;
-    };
-  }
-  if (!context_.Has(Bug::kStaleLook) && !context_.Has(Bug::kStaleLiveness) && !context_.Has(Bug::kBlindRebuild) &&
-      !context_.Has(Bug::kStaleClaims)) {
-    return;
-  }
-  client_.corrupt_answer = [this](const kube::ApiRequest& request) -> std::optional<Result<json>> {
-    const std::string& plural = request.type.plural;
-    const bool look = request.verb == Verb::kList && plural == api::kImexNodes.plural && request.query.empty();
-    if (look && context_.Has(Bug::kStaleLook)) return context_.server.OlderList(request, context_.dice.Below(8));
-    if (request.verb == Verb::kList && plural == api::kResourceClaims.plural && context_.Has(Bug::kStaleClaims))
-      return context_.server.OlderList(request, context_.dice.Below(30));
-    if (look && context_.Has(Bug::kBlindRebuild)) {
-      const auto& nodes = context_.server.Objects(api::kImexNodes);
-      const bool lost = std::any_of(nodes.begin(), nodes.end(), [this](const auto& item) {
-        const std::string domain = item.second->value("/spec/domain/name"_json_pointer, "");
-        return !domain.empty() && context_.server.Find(api::kImexDomains, {"", domain}) == nullptr;
-      });
-      if (!lost) return std::nullopt;
-      json list = context_.server.OlderList(request, 0);
-      for (json& item : list["items"]) {
-        if (item.contains("status")) item["status"]["channels"] = json::array();
-      }
-      return list;
-    }
-    if (request.verb == Verb::kGet && plural == api::kComputeDomains.plural && context_.Has(Bug::kStaleLiveness)) {
-      const ObjectPtr older = context_.server.Older(api::kComputeDomains, request.key, 1'000);
-      const ObjectPtr some =
-          older == nullptr ? context_.server.Older(api::kComputeDomains, request.key, context_.dice.Below(20)) : older;
-      if (some != nullptr) return *some;
-    }
-    return std::nullopt;
-  };
 }
 
 }  // namespace cd::simulation

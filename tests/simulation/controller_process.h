@@ -27,8 +27,6 @@ class ControllerProcess {
   bool waiting() const { return fiber_.busy(); }
 
  private:
-  void InstallBugs();
-
   Context& context_;
   const std::string name_;
   SimulatedExecutor executor_;
