@@ -17,7 +17,7 @@ constexpr std::array kLeaseStates{EnumName<LeaseState>{"Active", LeaseState::kAc
                                   EnumName<LeaseState>{"Draining", LeaseState::kDraining}};
 
 DomainMember ReadMember(JsonReader r) {
-  return {r.Int("index"), r.String("node"), r.String("address"), r.String("bootID")};
+  return {r.Int("index"), r.String("node"), r.String("address"), r.String("bootID"), r.Bool("unseen")};
 }
 
 ChannelLease ReadLease(JsonReader r) {
@@ -101,6 +101,7 @@ json EncodeImexDomain(const ImexDomain& domain) {
   json members = json::array();
   for (const DomainMember& m : domain.members) {
     members.push_back({{"index", m.index}, {"node", m.node}, {"address", m.address}, {"bootID", m.boot_id}});
+    if (m.unseen) members.back()["unseen"] = true;
   }
   json channels = json::array();
   for (const ChannelLease& lease : domain.channels) channels.push_back(EncodeLease(lease));

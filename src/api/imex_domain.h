@@ -25,6 +25,7 @@ struct DomainMember {
   std::string node;
   std::string address;  // the daemon's, empty until it reported one
   std::string boot_id;
+  bool unseen = false;  // its daemon says READY, but the other members' daemons do not see it: no new pod starts there
   bool operator==(const DomainMember&) const = default;
 };
 
@@ -94,9 +95,9 @@ const Refusal* FindRefusal(const std::vector<Refusal>& refusals, const std::stri
 
 /* JSON (v1alpha1), everything under spec:
    {cliqueID, mode: Shared|Exclusive, computeDomain?: {namespace,name,uid}, allocationMode?: Single|All, nodeSlots, imexConfig:
-   {waitForQuorum?, nodeDisconnectedGraceSeconds?, logLevel?}, members: [{index,node,address,bootID}], channels: [{channel,
-   computeDomain:{namespace,name,uid}, state: Active|Draining, released, releasedClaims?}], nextChannel, refusals: [{node,
-   computeDomainUID, reason, message}]} */
+   {waitForQuorum?, nodeDisconnectedGraceSeconds?, logLevel?}, members: [{index,node,address,bootID,unseen?}],
+   channels: [{channel, computeDomain:{namespace,name,uid}, state: Active|Draining, released, releasedClaims?}], nextChannel,
+   refusals: [{node, computeDomainUID, reason, message}]} */
 Result<ImexDomain> DecodeImexDomain(const nlohmann::json& object);
 nlohmann::json EncodeImexDomain(const ImexDomain& domain);
 

@@ -20,7 +20,7 @@ TEST(ImexDomainTest, encoded_domain_decodes_to_itself) {
   domain.clique_id = "c.1";
   domain.node_slots = 24;
   domain.imex_config.log_level = 3;
-  domain.members = {{0, "node-1", "10.0.0.1", "boot"}, {3, "node-2", "", ""}};
+  domain.members = {{0, "node-1", "10.0.0.1", "boot"}, {3, "node-2", "", "", true}};
   domain.channels = {{7, {"team", "red", "u-1"}, LeaseState::kDraining, true}};
   domain.next_channel = 8;
   domain.refusals = {{"node-3", "u-2", "NoSlot", "why"}};

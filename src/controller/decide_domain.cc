@@ -136,6 +136,13 @@ void DomainStep::Members() {
   for (const std::string& node : members.admitted) out_.reasons.push_back("node " + node + " gets a slot");
   for (const std::string& node : members.left) out_.reasons.push_back("node " + node + " has left, its slot is free");
   draft_.domain->members = std::move(members.members);
+  for (api::DomainMember& member : draft_.domain->members) {
+    const bool unseen = in_.unseen_nodes.contains(member.node);
+    if (std::exchange(member.unseen, unseen) == unseen) continue;
+    out_.reasons.push_back("node " + member.node +
+                           (unseen ? " is READY by its own word only: the others do not see its daemon"
+                                   : " is seen by the others again, or not READY itself"));
+  }
   const std::string freed = domain::FormatSlots(members.freed);
   if (freed.empty()) {
     draft_.domain->meta.annotations.erase(domain::kFreedSlotsAnnotation);

@@ -22,6 +22,7 @@ struct DomainSnapshot {
   std::vector<domain::Demand> demands;  // of the clique's nodes
   domain::KnownDomains known;           // at least those of demands, leases and reports
   std::set<std::string> gone_nodes;     // IMEXNode absent, and Node absent by live reads for long enough
+  std::set<std::string> unseen_nodes;   // domain::UnseenMembers of clique, for long enough
   std::optional<Look> looked;
   api::ImexConfig imex_config;  // the cluster's, for a domain to be created
 };

@@ -3,6 +3,7 @@
 #include "src/base/log.h"
 #include "src/controller/work_key.h"
 #include "src/domain/imex_options.h"
+#include "src/domain/unseen.h"
 
 namespace cd::controller {
 
@@ -34,6 +35,25 @@ Result<std::set<std::string>> DomainReconciler::GoneNodes(const DomainSnapshot& 
     queue_.AddAfter(ImexDomainKey(snapshot.clique.name), gone_after_);
   }
   return gone;
+}
+
+// A new leader waits anew before it says so of another node; what an earlier one has said stands meanwhile.
+std::set<std::string> DomainReconciler::UnseenNodes(const DomainSnapshot& snapshot) {
+  const std::set<std::string> now_unseen = domain::UnseenMembers(snapshot.clique);
+  const SteadyTime now = clock_.Now();
+  auto& since = unseen_[snapshot.clique.name];
+  std::erase_if(since, [&](const auto& entry) { return !now_unseen.contains(entry.first); });
+  std::set<std::string> out;
+  for (const std::string& node : now_unseen) {
+    const SteadyTime due = since.try_emplace(node, now).first->second + domain::kUnseenFor;
+    if (now >= due || api::FindMember(*snapshot.clique.domain, node)->unseen) {
+      out.insert(node);
+    } else {
+      queue_.AddAfter(ImexDomainKey(snapshot.clique.name), due - now);
+    }
+  }
+  if (since.empty()) unseen_.erase(snapshot.clique.name);
+  return out;
 }
 
 Status DomainReconciler::Read(const DomainSnapshot& snapshot, const DomainDecision& decision, Readings& readings) {
@@ -83,6 +103,7 @@ Status DomainReconciler::Reconcile(const std::string& name) {
     auto gone = GoneNodes(snapshot);
     if (!gone) return Fail(gone.error());
     snapshot.gone_nodes = *std::move(gone);
+    snapshot.unseen_nodes = UnseenNodes(snapshot);
     snapshot.known.verified = readings.verified;
     snapshot.looked = readings.looked;
     const DomainDecision decision = DecideDomain(snapshot);

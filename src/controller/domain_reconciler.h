@@ -32,6 +32,7 @@ class DomainReconciler {
 
   void TellOldOptions(const DomainSnapshot& snapshot);
   Result<std::set<std::string>> GoneNodes(const DomainSnapshot& snapshot);
+  std::set<std::string> UnseenNodes(const DomainSnapshot& snapshot);
   Status Read(const DomainSnapshot& snapshot, const DomainDecision& decision, Readings& readings);
 
   World& world_;
@@ -39,8 +40,9 @@ class DomainReconciler {
   kube::WorkQueue& queue_;
   const Clock& clock_;
   const Duration gone_after_;
-  std::map<std::string, Absence> absent_;       // members without IMEXNode
-  std::set<std::string> old_options_told_;      // UIDs of IMEXDomains
+  std::map<std::string, Absence> absent_;                            // members without IMEXNode
+  std::map<std::string, std::map<std::string, SteadyTime>> unseen_;  // by IMEXDomain: members, and since when
+  std::set<std::string> old_options_told_;                           // UIDs of IMEXDomains
   std::map<std::string, std::string> removed_;  // name → UID of an IMEXDomain whose deletion was asked for and not seen yet
 };
 

@@ -47,6 +47,10 @@ std::string NotReadyDaemon(const ImexNode& node) {
   return "its IMEX daemon is not ready" + (message.empty() ? "" : ": " + message);
 }
 
+constexpr char kUnseen[] =
+    "its IMEX daemon says READY, but the other nodes' daemons do not see it: compare the nodes' driver versions, and check that "
+    "they reach each other on the IMEX ports";
+
 // The clique a node is in, as long as anything tells.
 std::string CliqueOf(const ImexNode& node) {
   if (node.domain) return api::IdentityOf(node.domain->name).clique_id;
@@ -93,8 +97,8 @@ std::string WhyNotReady(const StatusInput& input, const ImexNode* node, const Im
   if (api::IsElsewhere(node->status.fabric, node->status.clique_ids, domain->clique_id))
     return "its GPUs have left the NVLink partition that its processes hold channels of";
   if (api::UnderMaintenance(*node)) return "its IMEX daemon is under maintenance";
-  if (!ServesNow(*domain, *node)) return NotReadyDaemon(*node);
-  return "";
+  if (!IsReadyIn(*domain, *node)) return NotReadyDaemon(*node);
+  return ServesNow(*domain, *node) ? "" : kUnseen;
 }
 
 Member Describe(const StatusInput& input, const std::string& name) {
@@ -115,6 +119,19 @@ Member Describe(const StatusInput& input, const std::string& name) {
   return member;
 }
 
+// nvidia-imex talks to its own version only, and that is the driver's.
+std::string VersionsThatDiffer(const std::vector<Member>& members) {
+  std::map<std::string, std::vector<std::string>> nodes;  // by version
+  for (const Member& member : members) {
+    if (!member.without_fabric && !member.report->status.driver_version.empty())
+      nodes[member.report->status.driver_version].push_back(member.status.node);
+  }
+  if (nodes.size() < 2) return "";
+  std::string text = "; their driver versions differ, and IMEX daemons of different versions do not talk to each other:";
+  for (const auto& [version, of] : nodes) text += (text.back() == ':' ? " " : "; ") + version + " on " + Named(of);
+  return text;
+}
+
 // Empty when every ready node of a partition sees every other one CONNECTED. Else the node that most others do not see is named:
 // its own daemon may well say READY.
 std::string NotConnected(const std::vector<Member>& members) {
@@ -130,7 +147,8 @@ std::string NotConnected(const std::vector<Member>& members) {
   const auto worst = std::max_element(unseen.begin(), unseen.end(),
                                       [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
   if (worst == unseen.end()) return "";
-  return "not every node is connected with every other one yet: node " + worst->first + " is not seen by " + Named(worst->second);
+  return "not every node is connected with every other one yet: node " + worst->first + " is not seen by " +
+         Named(worst->second) + VersionsThatDiffer(members);
 }
 
 std::vector<PartitionStatus> Partitions(const StatusInput& input, const std::vector<Member>& members) {
@@ -226,7 +244,8 @@ Condition Formed(const std::vector<Member>& members, bool ready) {
 }
 
 // A node on which containers of this ComputeDomain hold the channel, but the daemon or the fabric fails.
-Condition Degraded(const std::vector<Member>& members, const std::string& uid) {
+Condition Degraded(const StatusInput& input, const std::vector<Member>& members) {
+  const std::string& uid = input.cd.meta.uid;
   for (const Member& member : members) {
     if (member.report == nullptr) continue;
     const auto& status = member.report->status;
@@ -244,6 +263,10 @@ Condition Degraded(const std::vector<Member>& members, const std::string& uid) {
     if (status.fabric != FabricState::kReady) {
       return {"Degraded", "True", "FabricNotReady", "node " + member.status.node + ": " + status.fabric_message, 0, ""};
     }
+    const ImexDomain* domain = DomainOf(input, member.report);
+    const api::DomainMember* slot = domain == nullptr ? nullptr : FindMember(*domain, member.status.node);
+    if (slot != nullptr && slot->unseen)
+      return {"Degraded", "True", "NodeNotSeen", "node " + member.status.node + ": pods run, but " + kUnseen, 0, ""};
   }
   return {"Degraded", "False", "AsExpected", "", 0, ""};
 }
@@ -265,12 +288,16 @@ const Condition* Find(const ComputeDomainStatus& status, const std::string& type
 
 }  // namespace
 
-bool ServesNow(const ImexDomain& domain, const ImexNode& node) {
+bool IsReadyIn(const ImexDomain& domain, const ImexNode& node) {
   const api::DomainMember* member = FindMember(domain, node.meta.name);
   const api::NodeDaemon& daemon = node.status.daemon;
   if (api::IsElsewhere(node.status.fabric, node.status.clique_ids, domain.clique_id) || api::UnderMaintenance(node)) return false;
   return member != nullptr && node.domain && node.domain->uid == domain.meta.uid && node.domain->index == member->index &&
          daemon.state == DaemonState::kReady && daemon.domain_uid == domain.meta.uid && daemon.index == member->index;
+}
+
+bool ServesNow(const ImexDomain& domain, const ImexNode& node) {
+  return IsReadyIn(domain, node) && !FindMember(domain, node.meta.name)->unseen;
 }
 
 Formation FormationOf(const StatusInput& input) {
@@ -299,7 +326,7 @@ ComputeDomainStatus Summarize(const StatusInput& input) {
   const Condition accepted = Accepted(input);
   const Condition ready = Ready(members, accepted.status == "True");
   const Condition formed = input.formed ? *input.formed : Formed(members, ready.status == "True");
-  status.conditions = {accepted, ready, formed, Degraded(members, input.cd.meta.uid)};
+  status.conditions = {accepted, ready, formed, Degraded(input, members)};
   for (Condition& condition : status.conditions) Stamp(condition, input.cd, input.now);
   return status;
 }

@@ -47,8 +47,10 @@ enum class Urgency {
 };
 Urgency UrgencyOf(const api::ComputeDomainStatus& written, const api::ComputeDomainStatus& wanted);
 
-// True when the node can start containers of the lease's owner: it is a member, and its daemon is READY in this domain at its
-// index. A node whose GPUs have moved to another clique under held channels starts nobody: what it exports nobody here can reach.
+// True when the node is a member, and its daemon is READY in this domain at its index. A node whose GPUs have moved to another
+// clique under held channels is not: what it exports nobody here can reach.
+bool IsReadyIn(const api::ImexDomain& domain, const api::ImexNode& node);
+// True when the node can start containers of the lease's owner: it is ready, and the others do not contradict (unseen.h).
 bool ServesNow(const api::ImexDomain& domain, const api::ImexNode& node);
 
 }  // namespace cd::domain

@@ -225,6 +225,23 @@ TEST(StatusTest, ready_node_that_its_peers_do_not_see_is_named) {
   EXPECT_THAT(Find(world.Status(), "Formed").message, HasSubstr("node b is not seen by a"));
 }
 
+TEST(StatusTest, versions_that_differ_are_named_where_nodes_are_not_connected) {
+  World world;
+  world.a.status.daemon.connected.clear();
+  world.a.status.driver_version = "580.95.05";
+  world.b.status.driver_version = "580.105.08";
+  EXPECT_THAT(Find(world.Status(), "Formed").message, HasSubstr("580.105.08 on b; 580.95.05 on a"));
+}
+
+TEST(StatusTest, node_that_the_others_contradict_is_not_ready_and_degraded_under_running_pods) {
+  World world;
+  world.domain.members.back().unseen = true;
+  EXPECT_THAT(Find(world.Status(), "Ready").message, HasSubstr("node b: its IMEX daemon says READY, but"));
+  EXPECT_EQ(Find(world.Status(), "Degraded").status, "False") << "no pod runs there";
+  world.b = Holding(world.b, 5, kRed);
+  EXPECT_EQ(Find(world.Status(), "Degraded").reason, "NodeNotSeen");
+}
+
 TEST(StatusTest, failing_daemon_under_running_pods_is_degraded) {
   World world;
   world.b = Holding(world.b, 5, kRed);

@@ -153,6 +153,20 @@ TEST_F(NodeDriverTest, daemon_that_is_not_ready_is_awaited_with_the_start_record
   EXPECT_EQ(Error(), "prepared");
 }
 
+TEST_F(NodeDriverTest, daemon_that_the_others_do_not_see_starts_nobody) {
+  api::ImexDomain domain = *view.domain;
+  domain.members.front().unseen = true;
+  view.domain = std::make_shared<api::ImexDomain>(domain);
+  driver.SetView(std::make_shared<NodeView>(view));
+  Prepare(ClaimRef(1));
+  EXPECT_THAT(report.asked, IsEmpty());
+  domain.members.front().unseen = false;
+  view.domain = std::make_shared<api::ImexDomain>(domain);
+  driver.SetView(std::make_shared<NodeView>(view));
+  executor.RunPosted();
+  EXPECT_EQ(Error(), "prepared");
+}
+
 TEST_F(NodeDriverTest, daemon_of_another_domain_does_not_count_as_ready) {
   view.daemon.domain_uid = "66666666-6666-4666-8666-666666666666";
   driver.SetView(std::make_shared<NodeView>(view));

@@ -112,6 +112,9 @@ std::string MissingOnNode(const NodeView& view) {
   }
   if (daemon.state != api::DaemonState::kReady)
     return "the IMEX daemon is not READY yet" + (daemon.message.empty() ? "" : ": " + daemon.message);
+  if (member->unseen)
+    return "the IMEX daemon says READY, but the other nodes' daemons do not see it, so that this pod could import from nobody: "
+           "compare the nodes' driver versions, and check that they reach each other on the IMEX ports";
   return "";
 }
 
