@@ -29,9 +29,7 @@ NodeReporter::NodeReporter(Executor& executor, kube::ApiClient& client, NodeStat
 
 void NodeReporter::BecomePublisher(OwnerSource owner) {
   owner_ = std::move(owner);
-  // The watch may be behind the last write of the instance before this one.
-  turn_ = Requesting{};
-  Reread();
+  Reconcile();
 }
 
 void NodeReporter::SetObserved(const std::shared_ptr<const api::ImexNode>& node) {
@@ -109,7 +107,9 @@ api::ImexNodeStatus NodeReporter::Desired() const {
 }
 
 void NodeReporter::Reconcile() {
-  if (!owner_ || !observed_any_ || !fabric_ || !std::holds_alternative<Idle>(turn_)) return;
+  if (!owner_ || !std::holds_alternative<Idle>(turn_)) return;
+  if (must_read_) return Reread();
+  if (!observed_any_ || !fabric_) return;
   if (!known_) {
     turn_ = AwaitingOwner{};
     return owner_([this](const api::OwnerReference& owner) { Create(owner); });
@@ -154,6 +154,8 @@ void NodeReporter::Write(const api::ImexNodeStatus& desired) {
 }
 
 void NodeReporter::Reread() {
+  must_read_ = true;
+  turn_ = Requesting{};
   client_.Call(kube::Get(api::kImexNodes, {"", node_}),
                [this](Result<json> answer) { OnAnswer(answer ? api::DecodeImexNode(*answer) : Fail(answer.error()), "read"); });
 }
@@ -164,12 +166,14 @@ void NodeReporter::OnAnswer(Result<api::ImexNode> answer, std::string_view what)
   if (absence_seen) known_.reset();
   turn_ = Idle{};
   if (answer) {
+    must_read_ = false;
     Learn(*answer);
     FollowMaintenance();
     HasRead();
     return Reconcile();
   }
   if (answer.error().code == ErrorCode::kNotFound && what != "create") {
+    must_read_ = false;
     known_.reset();  // deleted meanwhile: created anew
     HasRead();
     return Reconcile();

@@ -99,6 +99,8 @@ class NodeReporter final : public ChannelReport {
   std::string registered_;                            // empty: the report keeps what the process before this one said
   std::variant<Idle, AwaitingOwner, Requesting, Pausing> turn_;
   std::optional<Asking> asking_;
+  // A read is due, whatever fails meanwhile: at first the watch may be behind the last write of the instance before this one.
+  bool must_read_ = true;
   bool read_ = false;  // by the publisher, with quorum
   std::function<void()> on_read_;
   std::vector<std::pair<api::NodeChannel, std::function<void(Status)>>> waiting_;

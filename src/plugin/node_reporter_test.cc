@@ -207,6 +207,46 @@ TEST_F(NodeReporterTest, view_is_current_once_the_publisher_has_read_and_while_t
   EXPECT_TRUE(instance->reporter.IsCurrent(instance->watch.view()->imex_node));
 }
 
+// The instance before it has reported all there is: nothing else would bring the two together again.
+TEST_F(NodeReporterTest, failed_read_of_a_new_publisher_is_tried_again_although_there_is_nothing_to_write) {
+  {
+    auto former = Start();
+    former->reporter.BecomePublisher(OwnedBy(kOwner));
+    executor.RunPosted();
+  }
+  auto instance = Start();
+  api.fault = [](const kube::ApiRequest& request) -> std::optional<Error> {
+    if (request.verb == kube::Verb::kGet) return Error{ErrorCode::kUnavailable, "outage", std::nullopt};
+    return std::nullopt;
+  };
+  instance->reporter.BecomePublisher(OwnedBy(kOwner));
+  executor.RunPosted();
+  EXPECT_FALSE(instance->reporter.IsCurrent(instance->watch.view()->imex_node));
+  api.fault = nullptr;
+  executor.Advance(Duration(1'000));
+  EXPECT_TRUE(instance->reporter.IsCurrent(instance->watch.view()->imex_node));
+}
+
+// The absence was seen while a write was under way, and the read that is to tell what holds fails.
+TEST_F(NodeReporterTest, object_gone_is_created_anew_although_the_read_after_its_absence_fails) {
+  auto instance = Start();
+  instance->reporter.BecomePublisher(OwnedBy(kOwner));
+  executor.RunPosted();
+  api.answer_delay = Duration(1'000);
+  instance->reporter.SetDaemon({"10.0.0.1", "i1", kDomainUid, 3, api::DaemonState::kReady, {}});
+  executor.RunPosted();
+  api.Remove(api::kImexNodes, {"", kNode});
+  api.fault = [](const kube::ApiRequest& request) -> std::optional<Error> {
+    if (request.verb == kube::Verb::kGet) return Error{ErrorCode::kUnavailable, "outage", std::nullopt};
+    return std::nullopt;
+  };
+  executor.Advance(Duration(2'500));
+  api.fault = nullptr;
+  executor.Advance(Duration(20'000));
+  EXPECT_EQ(Stored().status.boot_id, "boot-1");
+  EXPECT_TRUE(instance->reporter.UpToDate());
+}
+
 TEST_F(NodeReporterTest, withdrawal_ends_only_after_the_server_heard_of_it) {
   auto instance = Start();
   instance->reporter.BecomePublisher(OwnedBy(kOwner));
