@@ -75,4 +75,4 @@ def test_daemons_are_replaced_where_no_channel_is_held_and_nowhere_else(
         cluster.delete(POD, member.pod, namespace)
     cluster.delete(COMPUTE_DOMAIN, "red", namespace)
     wait_until(lambda: set(revisions(cluster).values()) == {new}, "the new daemon everywhere once the pods have ended", 180)
-    assert len(pods_of(cluster, "daemon")) == len(nodes)
+    wait_until(lambda: len(pods_of(cluster, "daemon")) == len(nodes), "the former daemons' pods gone", 60)
