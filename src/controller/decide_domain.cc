@@ -141,7 +141,7 @@ void DomainStep::Members() {
     if (std::exchange(member.unseen, unseen) == unseen) continue;
     out_.reasons.push_back("node " + member.node +
                            (unseen ? " is READY by its own word only: the others do not see its daemon"
-                                   : " is seen by the others again, or not READY itself"));
+                                   : " is contradicted no more: the others see its daemon, or there are too few of them"));
   }
   const std::string freed = domain::FormatSlots(members.freed);
   if (freed.empty()) {

@@ -55,6 +55,11 @@ std::set<std::string> UnseenMembers(const Clique& clique) {
   for (const Ready& suspect : ready) {
     if (IsUnseen(suspect, ready)) out.insert(suspect.node->meta.name);
   }
+  if (!clique.domain) return out;
+  for (const api::DomainMember& member : clique.domain->members) {
+    const bool is_ready = std::any_of(ready.begin(), ready.end(), [&](const Ready& node) { return node.index == member.index; });
+    if (member.unseen && !is_ready) out.insert(member.node);
+  }
   return out;
 }
 

@@ -16,7 +16,8 @@ inline constexpr Duration kUnseenFor{30'000};
 
 // Names of members that are unseen by what is reported now. Witnesses are READY members that see another READY one: a node that
 // sees nobody says something of itself. It takes two of them, and two thirds of those there are; so in a clique of two nodes
-// nobody is to blame, and neither is when the network falls into halves.
+// nobody is to blame, and neither is when the network falls into halves. One that is marked already stays so while it is not
+// READY: when it comes back it is for the others to say that they see it.
 std::set<std::string> UnseenMembers(const Clique& clique);
 
 }  // namespace cd::domain

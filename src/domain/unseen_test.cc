@@ -90,6 +90,18 @@ TEST_F(UnseenTest, halves_of_a_clique_are_not_to_blame) {
   EXPECT_THAT(Unseen(), IsEmpty());
 }
 
+TEST_F(UnseenTest, marked_node_that_starts_anew_stays_marked_until_it_is_seen) {
+  Make(4);
+  for (int i = 0; i < 3; ++i) Cut(i, 3);
+  domain_.members[3].unseen = true;
+  nodes_[3].status.daemon.state = api::DaemonState::kStarting;
+  EXPECT_THAT(Unseen(), ElementsAre("n3"));
+  nodes_[3].status.daemon.state = api::DaemonState::kReady;
+  EXPECT_THAT(Unseen(), ElementsAre("n3"));
+  for (int i = 0; i < 3; ++i) nodes_[i].status.daemon.connected.push_back(3);
+  EXPECT_THAT(Unseen(), IsEmpty());
+}
+
 // A clique that has just come up, or a network that lets nobody through: there is no word against anybody.
 TEST_F(UnseenTest, nobody_where_nobody_sees_anybody) {
   Make(5);
