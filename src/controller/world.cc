@@ -78,9 +78,9 @@ void World::NodeChanged(const ImexNode& node) {
 
 // It is somebody else's turn to have its daemon replaced.
 void World::QueueNeighbours(const ImexNode& node) {
-  const std::string clique = CliqueNameOf(node);
+  const std::string clique_id = CliqueIdOf(node);
   for (const auto& [key, other] : nodes_.objects()) {
-    if (CliqueNameOf(*other) == clique) QueueNode(key.name);
+    if (CliqueIdOf(*other) == clique_id) QueueNode(key.name);
   }
 }
 
