@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .verdict import UNREACHABLE, Attempt, Disturbance, Disturbances, Place, judge, parse
+from .verdict import LOST, UNREACHABLE, Attempt, Disturbance, Disturbances, Place, judge, parse
 
 RED_1, RED_2, RED_3, BLUE_2 = Place("red", "node-1"), Place("red", "node-2"), Place("red", "node-3"), Place("blue", "node-2")
 
@@ -31,6 +31,8 @@ CASES = {
     "failed_import_from_a_disturbed_node": (attempt(RED_2, 15), known(NODE_2), ""),
     "failed_import_from_another_node": (attempt(RED_3, 15), known(NODE_2), "broken"),
     "links_made_anew_when_a_node_returns": (attempt(RED_3, UNREACHABLE), known(NODE_2), ""),
+    "hold_that_begins_while_links_are_made_anew": (attempt(RED_3, UNREACHABLE, kind="hold"), known(NODE_2), ""),
+    "hold_that_is_lost_while_links_are_made_anew": (attempt(RED_3, LOST, kind="hold"), known(NODE_2), "broken"),
     "unreachable_while_its_domain_is_deleted": (attempt(RED_3, UNREACHABLE), known(RED), ""),
     "unreachable_after_the_cause": (attempt(RED_3, UNREACHABLE, begin=21, end=22), known(NODE_2), "broken"),
     "memory_of_a_sick_node": (attempt(RED_2, 16, begin=30, end=30, exported=15), known(NODE_2), ""),

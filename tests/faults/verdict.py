@@ -74,8 +74,9 @@ class Disturbance:
             return later and attempt.code != LOST and attempt.exporter.node in self.nodes
         if {attempt.member.domain, attempt.exporter.domain} & self.domains or {attempt.member.node, attempt.exporter.node} & self.nodes:
             return True
-        # When a node returns with another address the daemons of the others make all their links anew.
-        return bool(self.nodes) and attempt.kind == "import" and attempt.code == UNREACHABLE
+        # When a node returns with another address the daemons of the others make all their links anew. What is held stays held; to
+        # begin is what may fail, and a hold begins with an import.
+        return bool(self.nodes) and attempt.kind != "export" and attempt.code == UNREACHABLE
 
     def _covers(self, begin: float, end: float) -> bool:
         return end + _RESOLUTION >= self.begin and begin <= self.end + _RESOLUTION
