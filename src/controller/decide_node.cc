@@ -22,6 +22,8 @@ using domain::WakeState;
 
 namespace {
 
+constexpr Duration kLookForTurn{30'000};
+
 std::optional<DomainAssignment> Assignment(const NodeSnapshot& in) {
   // Its IMEXDomain was lost: the rebuilt one takes members and indexes from these assignments.
   if (in.node->domain && (!in.clique || !in.clique->domain)) return in.node->domain;
@@ -103,6 +105,8 @@ void Maintain(const NodeSnapshot& in, NodeDecision& out) {
   domain::MaintenanceDecision decision = domain::DecideMaintenance({*in.node, in.daemon_revision, !in.claims.empty(), may_begin});
   out.maintenance = std::move(decision.token);
   out.delete_pod = std::move(decision.delete_pod);
+  // The end of another one's maintenance is told, see World::QueueNeighbours; that it has left the clique meanwhile may not be.
+  if (decision.waits) out.again = kLookForTurn;
 }
 
 domain::WakeInput Progress(const NodeSnapshot& in, const WaitingClaim& claim) {

@@ -18,6 +18,7 @@ struct NodeWorld {
   domain::KnownDomains known;
   std::vector<WaitingClaim> claims;
   std::string daemon_revision;
+  std::vector<api::ImexNode> others;  // of the clique
 
   NodeWorld() {
     domain.members = {Member(0, "a")};
@@ -34,7 +35,9 @@ struct NodeWorld {
   NodeDecision Decide() const {
     NodeSnapshot snapshot;
     snapshot.node = std::make_shared<const api::ImexNode>(node);
-    snapshot.clique = CliqueOf(domain, {node});
+    std::vector<api::ImexNode> nodes = others;
+    nodes.push_back(node);
+    snapshot.clique = CliqueOf(domain, nodes);
     if (!has_domain) snapshot.clique->domain.reset();
     snapshot.known = known;
     snapshot.claims = claims;
@@ -189,6 +192,22 @@ TEST(DecideNodeTest, daemon_of_another_revision_is_replaced_when_the_node_is_idl
   world.node.status.daemon.pod_uid = "next";
   EXPECT_TRUE(world.Decide().write);
   EXPECT_EQ(world.Decide().maintenance, "");
+}
+
+// Found by simulation: the other one may leave the clique in the middle, and nothing tells that of this node.
+TEST(DecideNodeTest, node_whose_daemon_waits_for_its_turn_is_looked_at_again) {
+  NodeWorld world;
+  world.daemon_revision = "new";
+  world.claims.clear();
+  world.node.status.channels.clear();
+  world.node.status.daemon.pod_uid = "former";
+  world.others = {Assigned("b", 1)};
+  world.others[0].maintenance = world.others[0].status.maintenance_acknowledged = api::ReplacementToken("of-b");
+  EXPECT_EQ(world.Decide().maintenance, "");
+  EXPECT_EQ(world.Decide().again, Duration{30'000});
+  world.others.clear();
+  EXPECT_NE(world.Decide().maintenance, "");
+  EXPECT_EQ(world.Decide().again, std::nullopt);
 }
 
 TEST(DecideNodeTest, pod_that_came_during_a_maintenance_is_woken_after_it) {

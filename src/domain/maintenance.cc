@@ -37,9 +37,10 @@ MaintenanceDecision DecideMaintenance(const MaintenanceInput& in) {
   const std::string& word = node.status.maintenance_acknowledged;
   const std::string promised = api::PodToReplace(word);
   if (!promised.empty() && promised == node.status.daemon.pod_uid) return Go(node, word);
-  const bool begin = !in.revision.empty() && IsOutdated(node.status.daemon, in.revision) && in.may_begin && !in.in_use &&
-                     word.empty() && node.status.channels.empty();
-  return {begin ? api::ReplacementToken(node.status.daemon.pod_uid) : ""};
+  const bool due = !in.revision.empty() && IsOutdated(node.status.daemon, in.revision) && !in.in_use && word.empty() &&
+                   node.status.channels.empty();
+  if (due && !in.may_begin) return {.token = "", .delete_pod = "", .waits = true};
+  return {due ? api::ReplacementToken(node.status.daemon.pod_uid) : ""};
 }
 
 bool MayBeginMaintenance(const Clique& clique) {

@@ -25,6 +25,7 @@ struct MaintenanceInput {
 struct MaintenanceDecision {
   std::string token;            // IMEXNode.spec.maintenance as it should be
   std::string delete_pod = {};  // UID of the daemon's pod that is to be deleted from the node; empty: none
+  bool waits = false;           // only for its turn: may_begin
 };
 
 // A token that somebody else has set stays.

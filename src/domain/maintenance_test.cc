@@ -49,7 +49,9 @@ TEST_F(MaintenanceTest, does_not_begin_under_workloads_or_where_one_is_about_to_
 TEST_F(MaintenanceTest, does_not_begin_without_reason) {
   may_begin_ = false;
   EXPECT_EQ(Decide().token, "");
+  EXPECT_TRUE(Decide().waits);
   may_begin_ = true;
+  EXPECT_FALSE(Decide().waits);
   node_.status.daemon.revision = "new";
   EXPECT_EQ(Decide().token, "");
   node_.status.daemon.revision = "old";

@@ -117,7 +117,12 @@ MembersDecision DecideMembers(const Clique& clique, const std::set<std::string>&
 std::optional<api::DomainAssignment> DesiredAssignment(const Clique& clique, const ImexNode& node) {
   if (!clique.domain) return std::nullopt;
   const DomainMember* member = FindMember(*clique.domain, node.meta.name);
-  if (member == nullptr) return std::nullopt;
+  if (member == nullptr) {
+    // Another leader, whose view was older, gave the place and took it again before the node entered. What the node has announced
+    // since is granted here: the assignment stays, as a member's does, until it is a member again or has withdrawn it.
+    const bool here = node.domain && node.domain->name == clique.name;
+    return here && HoldsAnyHere(clique, node) && !HoldsUngranted(clique, node) ? node.domain : std::nullopt;
+  }
   api::DomainAssignment assignment{clique.name, clique.domain->meta.uid, member->index};
   if (WantsToLeave(clique, node)) {
     // Only a report that has told of the assignment can later tell that it was given up, see HasLeft.
