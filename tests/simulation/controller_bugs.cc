@@ -28,8 +28,9 @@ Answer StaleLook(Context& context, const kube::ApiRequest& request) {
 }
 
 Answer StaleClaims(Context& context, const kube::ApiRequest& request) {
-  if (!Lists(request, api::kResourceClaims)) return std::nullopt;
-  return context.server.OlderList(request, context.dice.Below(30));
+  // An informer, which lists all namespaces, has its watch for what is new.
+  if (!Lists(request, api::kResourceClaims) || request.key.ns.empty()) return std::nullopt;
+  return context.server.OlderList(request, 10 + context.dice.Below(90));
 }
 
 Answer BlindRebuild(Context& context, const kube::ApiRequest& request) {

@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(, PlantedDefectTest,
                                          Planted{Bug::kForgetLingering, 7}, Planted{Bug::kSlotAtOnce, 7},
                                          Planted{Bug::kStaleLiveness, 3}, Planted{Bug::kForgetCheckpoint, 32},
                                          Planted{Bug::kReleaseAtOnce, 3}, Planted{Bug::kSickIsNone, 4},
-                                         Planted{Bug::kStaleClaims, 16096}, Planted{Bug::kIgnoreMove, 1886},
+                                         Planted{Bug::kStaleClaims, 1783}, Planted{Bug::kIgnoreMove, 1886},
                                          Planted{Bug::kForgetIsolation, 23}),
                          [](const testing::TestParamInfo<Planted>& parameter) {
                            std::string name(NameOf(parameter.param.bug));
