@@ -90,7 +90,7 @@ void DomainStep::Create() {
   const bool wanted = std::any_of(nodes.begin(), nodes.end(), [&](const NodePtr& node) {
     return domain::BelongsIn(draft_, *node) && node->status.fabric == FabricState::kReady;
   });
-  if (!lost && (!wanted || !OwnerLives())) return;
+  if (lost ? !OwnerIsKnown() : !wanted || !OwnerLives()) return;
   out_.write = domain::Unmade(domain::NewDomain(draft_.name, in_.known.cached, in_.imex_config));
   out_.reasons.push_back("IMEXDomain is created; its members and channels are read from all IMEXNodes next");
 }
@@ -104,6 +104,16 @@ bool DomainStep::OwnerLives() {
   const auto liveness = Verified(uid);
   if (!liveness) out_.verify.push_back(owner->second.ref);
   return liveness == Liveness::kLive;
+}
+
+// What the owner wishes is the domain's for life, so a view that lags must not make it without. Of an owner that is gone a lost
+// domain is made all the same: its members leave by it.
+bool DomainStep::OwnerIsKnown() {
+  const std::string uid = api::IdentityOf(draft_.name).owner_uid;
+  if (uid.empty() || in_.known.cached.contains(uid) || in_.known.deleted.contains(uid)) return true;
+  const auto liveness = Verified(uid);
+  if (!liveness) out_.look_up.push_back({"", uid});  // the caller learns the object by it
+  return liveness && *liveness != Liveness::kLive;
 }
 
 bool DomainStep::Exclusive() const {

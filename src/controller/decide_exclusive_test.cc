@@ -48,6 +48,27 @@ struct ExclusiveWorld : DomainWorld {
   }
 };
 
+// Found by simulation: a second leader that had not heard of the ComputeDomain made it with other wishes, for life.
+TEST(DecideExclusiveTest, lost_one_is_made_anew_with_what_its_owner_wishes_however_old_the_view_is) {
+  ExclusiveWorld world;
+  world.Create();
+  world.has_domain = world.has_object = false;
+  world.known.cached.clear();
+  const DomainDecision asks = world.Decide();
+  EXPECT_FALSE(asks.write);
+  ASSERT_EQ(asks.look_up.size(), 1u);
+  EXPECT_EQ(asks.look_up[0], (LookUp{"", kRed}));
+  world.known.verified[kRed] = Liveness::kLive;
+  EXPECT_FALSE(world.Decide().write) << "not learned yet";
+  world.KnowRed(api::AllocationMode::kAll);
+  const auto write = world.Decide().write;
+  ASSERT_TRUE(write);
+  EXPECT_EQ(write->allocation_mode, api::AllocationMode::kAll);
+  world.known.cached.clear();
+  world.known.verified[kRed] = Liveness::kGone;
+  EXPECT_TRUE(world.Decide().write) << "its members leave by it";
+}
+
 TEST(DecideExclusiveTest, is_created_once_its_owner_was_seen_live) {
   ExclusiveWorld world;
   world.has_object = false;

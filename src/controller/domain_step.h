@@ -31,6 +31,7 @@ class DomainStep {
   bool Begin();
   void Create();
   bool OwnerLives();
+  bool OwnerIsKnown();
   bool Exclusive() const;
   bool NobodyIsLeft();
   DomainDecision Remove();
