@@ -25,10 +25,13 @@ class SimulationTest : public testing::Test {
   }
 };
 
-// Sanitized code is some twenty times slower; what it looks for shows in fewer steps.
+// Sanitized code is some forty times slower; what it looks for shows in fewer steps. Whether the rules see a planted defect is
+// asked of the plain build, which may look through many seeds for one that shows it; here each defect's own seed is run.
 #if defined(CD_SIMULATION_SANITIZED)
+constexpr bool kSanitized = true;
 constexpr std::uint64_t kSteps = 60'000;
 #else
+constexpr bool kSanitized = false;
 constexpr std::uint64_t kSteps = 1'000'000;
 #endif
 
@@ -73,7 +76,7 @@ struct Planted {
 class PlantedDefectTest : public SimulationTest, public testing::WithParamInterface<Planted> {};
 
 TEST_P(PlantedDefectTest, is_found) {
-  constexpr std::uint64_t kSeeds = 1'500;
+  constexpr std::uint64_t kSeeds = kSanitized ? 0 : 1'500;
   for (std::uint64_t tried = 0; tried <= kSeeds; ++tried) {
     Options options{.seed = tried == 0 ? GetParam().seed : tried, .steps = 1'500, .bugs = {GetParam().bug}};
     const Outcome outcome = Simulation(options).Run();
@@ -84,7 +87,7 @@ TEST_P(PlantedDefectTest, is_found) {
               << outcome.violation << "\n";
     return;
   }
-  ADD_FAILURE() << "no seed of " << kSeeds << " shows " << NameOf(GetParam().bug);
+  if (!kSanitized) ADD_FAILURE() << "no seed of " << kSeeds << " shows " << NameOf(GetParam().bug);
 }
 
 INSTANTIATE_TEST_SUITE_P(, PlantedDefectTest,
