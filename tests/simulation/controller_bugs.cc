@@ -30,7 +30,7 @@ Answer StaleLook(Context& context, const kube::ApiRequest& request) {
 Answer StaleClaims(Context& context, const kube::ApiRequest& request) {
   // An informer, which lists all namespaces, has its watch for what is new.
   if (!Lists(request, api::kResourceClaims) || request.key.ns.empty()) return std::nullopt;
-  return context.server.OlderList(request, 10 + context.dice.Below(90));
+  return context.server.OlderList(request, 1'000);
 }
 
 Answer BlindRebuild(Context& context, const kube::ApiRequest& request) {
@@ -121,6 +121,8 @@ void PlantControllerBugs(Context& context, Client& client) {
     }
   };
   if (context.Has(Bug::kForgetIsolation)) client.corrupt_event = ForgetIsolationIn;
+  // Whoever trusts the cache is right until it lags.
+  if (context.Has(Bug::kStaleClaims)) client.late_watch = api::kResourceClaims.plural;
 }
 
 }  // namespace cd::simulation

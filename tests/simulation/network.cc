@@ -75,6 +75,7 @@ std::unique_ptr<kube::WatchStream> Client::Watch(kube::WatchRequest request, Eve
   watch->on_event = std::move(on_event);
   watch->on_end = std::move(on_end);
   watch->speed = network_.dice_.PerMille(250) ? 16 : 1024;
+  if (late_watch == watch->selection.plural) watch->speed = 2;
   network_.watches_.push_back(watch);
   return std::make_unique<Stream>(std::move(watch));
 }

@@ -103,6 +103,7 @@ class Client final : public kube::ApiClient {
   std::function<void(kube::ApiRequest&)> corrupt_request;
   std::function<std::optional<Result<nlohmann::json>>(const kube::ApiRequest&)> corrupt_answer;
   std::function<void(std::string& event)> corrupt_event;
+  std::string late_watch;  // plural of the type whose watch is always far behind
 
   // Inside a worker's fiber the call returns when the answer is there, as CallAndWait expects.
   void Call(kube::ApiRequest request, Callback done) override;
