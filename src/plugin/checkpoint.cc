@@ -41,17 +41,6 @@ void RememberUnprepare(Checkpoint& checkpoint, const std::string& claim_uid) {
   }
 }
 
-// A claim that passed the check and has been reported ever since vouches for the next one of its ComputeDomain.
-bool Vouched(const Checkpoint& checkpoint, const api::NodeChannel& channel) {
-  const auto same = [&](const Grant& grant) { return grant.Reported() == channel; };
-  return std::any_of(checkpoint.claims.begin(), checkpoint.claims.end(),
-                     [&](const auto& item) {
-                       return item.second.phase == ClaimPhase::kCompleted && item.second.grant && same(*item.second.grant);
-                     }) ||
-         std::any_of(checkpoint.lingering.begin(), checkpoint.lingering.end(),
-                     [&](const auto& item) { return same(item.second); });
-}
-
 // The last line of defence for "one channel, one ComputeDomain" and "one node, one IMEX domain": the controller should never have
 // granted it. `claim_uid`: what a Prepare of the same claim that died has left counts as nothing.
 Status HeldForNobodyElse(const Checkpoint& checkpoint, const std::string& claim_uid, const Grant& wanted) {
@@ -95,7 +84,7 @@ const ClaimEntry* FindCompleted(const Checkpoint& checkpoint, const std::string&
   return it != checkpoint.claims.end() && it->second.phase == ClaimPhase::kCompleted ? &it->second : nullptr;
 }
 
-Result<BeginOutcome> Begin(Checkpoint& checkpoint, const ClaimEntry& entry, std::uint64_t sequence, bool may_complete) {
+Result<BeginOutcome> Begin(Checkpoint& checkpoint, const ClaimEntry& entry, std::uint64_t sequence) {
   const std::string& uid = entry.claim.uid;
   if (FindCompleted(checkpoint, uid) != nullptr) return BeginOutcome::kAlready;
   const auto unprepared = checkpoint.unprepared.find(uid);
@@ -117,14 +106,11 @@ Result<BeginOutcome> Begin(Checkpoint& checkpoint, const ClaimEntry& entry, std:
   }
   const api::NodeChannel wanted = entry.grant->Reported();
   if (checkpoint.withdrawing.contains(wanted)) return BeginOutcome::kWithdrawing;
-  const bool complete = may_complete && Vouched(checkpoint, wanted);
   Releasing(checkpoint, [&] {  // what a Prepare that died had announced may be another channel
-    ClaimEntry& stored = checkpoint.claims[uid] = entry;
-    stored.phase = complete ? ClaimPhase::kCompleted : ClaimPhase::kStarted;
+    checkpoint.claims[uid] = entry;
+    checkpoint.claims[uid].phase = ClaimPhase::kStarted;
   });
-  if (!complete) return BeginOutcome::kStarted;
-  checkpoint.lingering.erase(uid);  // prepared again under the same UID: the entry holds the channel now
-  return BeginOutcome::kCompleted;
+  return BeginOutcome::kStarted;
 }
 
 Status Complete(Checkpoint& checkpoint, const std::string& claim_uid, const std::string& nonce) {

@@ -94,15 +94,14 @@ const ClaimEntry* FindCompleted(const Checkpoint& checkpoint, const std::string&
 
 enum class BeginOutcome {
   kStarted,      // recorded; announce, check, then Complete
-  kCompleted,    // recorded as completed: the channel is announced and was checked for another claim of this ComputeDomain
+  kCompleted,    // recorded as completed: no channel, so nothing to announce
   kAlready,      // was completed before
   kWithdrawing,  // the channel is just being withdrawn: try again when that is done
 };
 
-// Records the start of a Prepare. `sequence` is the checkpoint's when the Prepare began. `may_complete`: the caller found
-// everything else in place. kCancelled: the claim was unprepared since; kFailedPrecondition: maintenance, or the channel is still
-// held for another ComputeDomain.
-Result<BeginOutcome> Begin(Checkpoint& checkpoint, const ClaimEntry& entry, std::uint64_t sequence, bool may_complete);
+// Records the start of a Prepare. `sequence` is the checkpoint's when the Prepare began. kCancelled: the claim was unprepared
+// since; kFailedPrecondition: maintenance, or the channel is still held for another ComputeDomain.
+Result<BeginOutcome> Begin(Checkpoint& checkpoint, const ClaimEntry& entry, std::uint64_t sequence);
 // kCancelled: the entry is gone or another Prepare's.
 Status Complete(Checkpoint& checkpoint, const std::string& claim_uid, const std::string& nonce);
 // Forgets a Prepare that failed; nothing when the entry is not `nonce`'s any more.

@@ -29,7 +29,7 @@ ClaimEntry Entry(const std::string& uid, const std::string& compute_domain = kRe
 
 // A claim that went all the way.
 void Prepared(Checkpoint& checkpoint, const ClaimEntry& entry) {
-  ASSERT_TRUE(Begin(checkpoint, entry, checkpoint.sequence, false));
+  ASSERT_TRUE(Begin(checkpoint, entry, checkpoint.sequence));
   ASSERT_TRUE(Complete(checkpoint, entry.claim.uid, entry.nonce));
 }
 
@@ -41,9 +41,9 @@ TEST(CheckpointText, survives_writing_and_reading) {
   Unprepare(checkpoint, "b");
   ClaimEntry all = Entry("c", kBlue, 8);
   all.grant->all_channels = true;
-  ASSERT_TRUE(Begin(checkpoint, all, checkpoint.sequence, false));
+  ASSERT_TRUE(Begin(checkpoint, all, checkpoint.sequence));
   Rollback(checkpoint, "c", "n1");
-  ASSERT_TRUE(Begin(checkpoint, Entry("d", kBlue, 9), checkpoint.sequence, false));
+  ASSERT_TRUE(Begin(checkpoint, Entry("d", kBlue, 9), checkpoint.sequence));
   checkpoint.maintenance = "";
   const auto read = DecodeCheckpoint(EncodeCheckpoint(checkpoint));
   ASSERT_TRUE(read) << read.error().message;
@@ -94,26 +94,19 @@ INSTANTIATE_TEST_SUITE_P(
                       R"({"version":1,"claims":[{"claim":{"uid":"a"},"startedMonotonicMilliseconds":-1}]})",
                       R"({"version":1,"claims":[{"claim":{"uid":"a"}},{"claim":{"uid":"a"}}]})"));
 
-TEST(CheckpointRules, a_started_prepare_is_reported_but_vouches_for_nobody) {
+TEST(CheckpointRules, a_started_prepare_is_reported) {
   Checkpoint checkpoint;
-  EXPECT_EQ(Begin(checkpoint, Entry("a"), 0, true).value(), BeginOutcome::kStarted);
+  EXPECT_EQ(Begin(checkpoint, Entry("a"), 0).value(), BeginOutcome::kStarted);
   EXPECT_THAT(HeldChannels(checkpoint), ElementsAre(api::NodeChannel{"domain-uid", 7, kRed, "clique.1"}));
-  EXPECT_EQ(Begin(checkpoint, Entry("b"), 0, true).value(), BeginOutcome::kStarted);
+  EXPECT_EQ(Begin(checkpoint, Entry("b"), 0).value(), BeginOutcome::kStarted);
 }
 
-TEST(CheckpointRules, a_prepared_claim_vouches_for_the_next_of_its_compute_domain) {
+TEST(CheckpointRules, a_further_claim_of_the_compute_domain_is_only_begun) {
   Checkpoint checkpoint;
   Prepared(checkpoint, Entry("a"));
-  EXPECT_EQ(Begin(checkpoint, Entry("b"), 0, true).value(), BeginOutcome::kCompleted);
-  EXPECT_EQ(Begin(checkpoint, Entry("c"), 0, false).value(), BeginOutcome::kStarted);  // the node was not ready
-  EXPECT_EQ(Begin(checkpoint, Entry("d", kBlue, 8), 0, true).value(), BeginOutcome::kStarted);
-}
-
-TEST(CheckpointRules, a_lingering_claim_vouches_too) {
-  Checkpoint checkpoint;
-  Prepared(checkpoint, Entry("a"));
+  EXPECT_EQ(Begin(checkpoint, Entry("b"), 0).value(), BeginOutcome::kStarted);
   Unprepare(checkpoint, "a");
-  EXPECT_EQ(Begin(checkpoint, Entry("b"), checkpoint.sequence, true).value(), BeginOutcome::kCompleted);
+  EXPECT_EQ(Begin(checkpoint, Entry("c"), checkpoint.sequence).value(), BeginOutcome::kStarted);
 }
 
 TEST(CheckpointRules, the_same_number_in_another_life_of_the_domain_is_another_channel) {
@@ -121,18 +114,18 @@ TEST(CheckpointRules, the_same_number_in_another_life_of_the_domain_is_another_c
   Prepared(checkpoint, Entry("a"));
   ClaimEntry other = Entry("b");
   other.grant->domain_uid = "later-domain-uid";
-  EXPECT_EQ(Begin(checkpoint, other, 0, true).value(), BeginOutcome::kStarted);
+  EXPECT_EQ(Begin(checkpoint, other, 0).value(), BeginOutcome::kStarted);
 }
 
 TEST(CheckpointRules, a_channel_of_another_owner_is_refused_whatever_holds_it) {
   Checkpoint checkpoint;
   Prepared(checkpoint, Entry("a"));
-  EXPECT_THAT(Begin(checkpoint, Entry("b", kBlue, 7), 0, true).error().message,
+  EXPECT_THAT(Begin(checkpoint, Entry("b", kBlue, 7), 0).error().message,
               HasSubstr("channel 7 of IMEXDomain clique.1 is still held"));
   Unprepare(checkpoint, "a");
-  EXPECT_FALSE(Begin(checkpoint, Entry("b", kBlue, 7), checkpoint.sequence, true));
+  EXPECT_FALSE(Begin(checkpoint, Entry("b", kBlue, 7), checkpoint.sequence));
   EndLingering(checkpoint, "a");
-  EXPECT_TRUE(Begin(checkpoint, Entry("b", kBlue, 7), checkpoint.sequence, true));
+  EXPECT_TRUE(Begin(checkpoint, Entry("b", kBlue, 7), checkpoint.sequence));
 }
 
 TEST(CheckpointRules, a_channel_of_another_imex_domain_is_refused_while_one_is_held_whatever_its_number_and_owner) {
@@ -140,11 +133,11 @@ TEST(CheckpointRules, a_channel_of_another_imex_domain_is_refused_while_one_is_h
   Prepared(checkpoint, Entry("a"));
   ClaimEntry other = Entry("b", kRed, 8);
   other.grant->domain = "exclusive.clique.1";
-  EXPECT_THAT(Begin(checkpoint, other, 0, true).error().message, HasSubstr("channel 7 of IMEXDomain clique.1 is still held"));
+  EXPECT_THAT(Begin(checkpoint, other, 0).error().message, HasSubstr("channel 7 of IMEXDomain clique.1 is still held"));
   Unprepare(checkpoint, "a");
-  EXPECT_FALSE(Begin(checkpoint, other, checkpoint.sequence, true)) << "it lingers";
+  EXPECT_FALSE(Begin(checkpoint, other, checkpoint.sequence)) << "it lingers";
   EndLingering(checkpoint, "a");
-  EXPECT_TRUE(Begin(checkpoint, other, checkpoint.sequence, true));
+  EXPECT_TRUE(Begin(checkpoint, other, checkpoint.sequence));
 }
 
 ClaimEntry WithoutChannel(const std::string& uid, const std::string& compute_domain, bool exclusive) {
@@ -155,27 +148,27 @@ ClaimEntry WithoutChannel(const std::string& uid, const std::string& compute_dom
 
 TEST(CheckpointRules, a_node_of_one_compute_domain_takes_no_other_also_without_channels) {
   Checkpoint checkpoint;
-  ASSERT_TRUE(Begin(checkpoint, WithoutChannel("a", kRed, true), 0, true));
-  EXPECT_TRUE(Begin(checkpoint, WithoutChannel("b", kRed, true), 0, true)) << "its own";
-  EXPECT_THAT(Begin(checkpoint, WithoutChannel("c", kBlue, false), 0, true).error().message,
+  ASSERT_TRUE(Begin(checkpoint, WithoutChannel("a", kRed, true), 0));
+  EXPECT_TRUE(Begin(checkpoint, WithoutChannel("b", kRed, true), 0)) << "its own";
+  EXPECT_THAT(Begin(checkpoint, WithoutChannel("c", kBlue, false), 0).error().message,
               HasSubstr("this node is still held for ComputeDomain red-ns/red"));
-  EXPECT_FALSE(Begin(checkpoint, Entry("d", kBlue), 0, true)) << "nor one with a channel, should the node get a fabric";
+  EXPECT_FALSE(Begin(checkpoint, Entry("d", kBlue), 0)) << "nor one with a channel, should the node get a fabric";
   Unprepare(checkpoint, "a");
   Unprepare(checkpoint, "b");
-  EXPECT_TRUE(Begin(checkpoint, WithoutChannel("c", kBlue, false), checkpoint.sequence, true));
-  EXPECT_FALSE(Begin(checkpoint, WithoutChannel("a", kRed, true), checkpoint.sequence, true)) << "the other way round";
+  EXPECT_TRUE(Begin(checkpoint, WithoutChannel("c", kBlue, false), checkpoint.sequence));
+  EXPECT_FALSE(Begin(checkpoint, WithoutChannel("a", kRed, true), checkpoint.sequence)) << "the other way round";
 }
 
 TEST(CheckpointRules, pods_without_channel_keep_no_channel_from_others) {
   Checkpoint checkpoint;
-  ASSERT_TRUE(Begin(checkpoint, WithoutChannel("a", kRed, false), 0, true));
-  EXPECT_TRUE(Begin(checkpoint, WithoutChannel("b", kBlue, false), 0, true));
-  EXPECT_TRUE(Begin(checkpoint, Entry("c", kBlue), 0, true));
+  ASSERT_TRUE(Begin(checkpoint, WithoutChannel("a", kRed, false), 0));
+  EXPECT_TRUE(Begin(checkpoint, WithoutChannel("b", kBlue, false), 0));
+  EXPECT_TRUE(Begin(checkpoint, Entry("c", kBlue), 0));
 }
 
 TEST(CheckpointText, whose_node_it_is_stands_there) {
   Checkpoint checkpoint;
-  ASSERT_TRUE(Begin(checkpoint, WithoutChannel("a", kRed, true), 0, true));
+  ASSERT_TRUE(Begin(checkpoint, WithoutChannel("a", kRed, true), 0));
   const auto read = DecodeCheckpoint(EncodeCheckpoint(checkpoint));
   ASSERT_TRUE(read);
   EXPECT_TRUE(read->claims.at("a").grant->exclusive);
@@ -183,10 +176,10 @@ TEST(CheckpointText, whose_node_it_is_stands_there) {
 
 TEST(CheckpointRules, what_a_dead_prepare_of_the_same_claim_left_keeps_it_from_nothing) {
   Checkpoint checkpoint;
-  ASSERT_TRUE(Begin(checkpoint, Entry("a"), 0, false));
+  ASSERT_TRUE(Begin(checkpoint, Entry("a"), 0));
   ClaimEntry again = Entry("a", kRed, 1, "n2");
   again.grant->domain = "exclusive.clique.1";
-  EXPECT_TRUE(Begin(checkpoint, again, 0, false));
+  EXPECT_TRUE(Begin(checkpoint, again, 0));
 }
 
 TEST(CheckpointRules, the_last_holder_starts_the_withdrawal_and_no_earlier_one_does) {
@@ -201,16 +194,16 @@ TEST(CheckpointRules, the_last_holder_starts_the_withdrawal_and_no_earlier_one_d
   EndLingering(checkpoint, "b");
   EXPECT_THAT(checkpoint.withdrawing, ElementsAre(api::NodeChannel{"domain-uid", 7, kRed, "clique.1"}));
   EXPECT_THAT(HeldChannels(checkpoint), IsEmpty());
-  EXPECT_EQ(Begin(checkpoint, Entry("c"), checkpoint.sequence, true).value(), BeginOutcome::kWithdrawing);
+  EXPECT_EQ(Begin(checkpoint, Entry("c"), checkpoint.sequence).value(), BeginOutcome::kWithdrawing);
   EXPECT_THAT(checkpoint.claims, IsEmpty());
   EndWithdrawal(checkpoint, {{"domain-uid", 7, kRed, "clique.1"}});
-  EXPECT_EQ(Begin(checkpoint, Entry("c"), checkpoint.sequence, true).value(), BeginOutcome::kStarted);
+  EXPECT_EQ(Begin(checkpoint, Entry("c"), checkpoint.sequence).value(), BeginOutcome::kStarted);
 }
 
 TEST(CheckpointRules, a_start_that_replaces_a_dead_one_withdraws_its_other_channel) {
   Checkpoint checkpoint;
-  ASSERT_TRUE(Begin(checkpoint, Entry("a", kRed, 7, "dead"), 0, false));
-  ASSERT_TRUE(Begin(checkpoint, Entry("a", kRed, 9, "alive"), 0, false));
+  ASSERT_TRUE(Begin(checkpoint, Entry("a", kRed, 7, "dead"), 0));
+  ASSERT_TRUE(Begin(checkpoint, Entry("a", kRed, 9, "alive"), 0));
   EXPECT_THAT(checkpoint.withdrawing, ElementsAre(api::NodeChannel{"domain-uid", 7, kRed, "clique.1"}));
   EXPECT_FALSE(Complete(checkpoint, "a", "dead"));
   EXPECT_TRUE(Complete(checkpoint, "a", "alive"));
@@ -218,7 +211,7 @@ TEST(CheckpointRules, a_start_that_replaces_a_dead_one_withdraws_its_other_chann
 
 TEST(CheckpointRules, only_the_nonce_that_started_may_complete_or_roll_back) {
   Checkpoint checkpoint;
-  ASSERT_TRUE(Begin(checkpoint, Entry("a", kRed, 7, "mine"), 0, false));
+  ASSERT_TRUE(Begin(checkpoint, Entry("a", kRed, 7, "mine"), 0));
   EXPECT_EQ(Complete(checkpoint, "a", "other").error().code, ErrorCode::kCancelled);
   Rollback(checkpoint, "a", "other");
   EXPECT_EQ(checkpoint.claims.size(), 1u);
@@ -231,8 +224,8 @@ TEST(CheckpointRules, an_unprepare_refuses_every_prepare_that_began_before_it) {
   Checkpoint checkpoint;
   const std::uint64_t began = checkpoint.sequence;
   Unprepare(checkpoint, "a");
-  EXPECT_EQ(Begin(checkpoint, Entry("a"), began, false).error().code, ErrorCode::kCancelled);
-  EXPECT_TRUE(Begin(checkpoint, Entry("a"), checkpoint.sequence, false));
+  EXPECT_EQ(Begin(checkpoint, Entry("a"), began).error().code, ErrorCode::kCancelled);
+  EXPECT_TRUE(Begin(checkpoint, Entry("a"), checkpoint.sequence));
 }
 
 TEST(CheckpointRules, remembered_unprepares_are_bounded_and_the_oldest_go_first) {
@@ -245,7 +238,7 @@ TEST(CheckpointRules, remembered_unprepares_are_bounded_and_the_oldest_go_first)
 
 TEST(CheckpointRules, an_unprepared_start_does_not_linger) {
   Checkpoint checkpoint;
-  ASSERT_TRUE(Begin(checkpoint, Entry("a"), 0, false));
+  ASSERT_TRUE(Begin(checkpoint, Entry("a"), 0));
   Unprepare(checkpoint, "a");
   EXPECT_THAT(checkpoint.lingering, IsEmpty());
   EXPECT_EQ(checkpoint.withdrawing.size(), 1u);
@@ -255,7 +248,7 @@ TEST(CheckpointRules, a_claim_that_lingers_while_it_is_prepared_again_lingers_on
   Checkpoint checkpoint;
   Prepared(checkpoint, Entry("a"));
   Unprepare(checkpoint, "a");
-  ASSERT_TRUE(Begin(checkpoint, Entry("a"), checkpoint.sequence, false));
+  ASSERT_TRUE(Begin(checkpoint, Entry("a"), checkpoint.sequence));
   Rollback(checkpoint, "a", "n1");
   EXPECT_TRUE(checkpoint.lingering.contains("a"));
   EXPECT_THAT(checkpoint.withdrawing, IsEmpty());
@@ -271,9 +264,9 @@ TEST(CheckpointRules, maintenance_waits_for_the_last_channel_and_then_stops_ever
   EXPECT_FALSE(SetMaintenance(checkpoint, "m1"));  // the API does not know yet
   EndWithdrawal(checkpoint, checkpoint.withdrawing);
   EXPECT_TRUE(SetMaintenance(checkpoint, "m1"));
-  EXPECT_FALSE(Begin(checkpoint, Entry("b"), checkpoint.sequence, true));
+  EXPECT_FALSE(Begin(checkpoint, Entry("b"), checkpoint.sequence));
   EXPECT_TRUE(SetMaintenance(checkpoint, ""));
-  EXPECT_TRUE(Begin(checkpoint, Entry("b"), checkpoint.sequence, true));
+  EXPECT_TRUE(Begin(checkpoint, Entry("b"), checkpoint.sequence));
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ TEST(DecideDesired, lost_assignment_stops_nothing_for_a_channel_that_was_only_an
   announced.claim = ClaimRef(1);
   announced.nonce = "n";
   announced.grant = Grant{kDomain, kDomainUid, kDomain, 9, {"red-ns", "blue", kOtherUid}};
-  ASSERT_TRUE(Begin(checkpoint, announced, checkpoint.sequence, true));
+  ASSERT_TRUE(Begin(checkpoint, announced, checkpoint.sequence));
   EXPECT_EQ(DecideDesired(Unassigned({LeaseOf(7, kRedUid)}), checkpoint, "boot-1", running), running);
   checkpoint.lingering.clear();
   EXPECT_FALSE(DecideDesired(Unassigned({LeaseOf(7, kRedUid)}), checkpoint, "boot-1", running).run);

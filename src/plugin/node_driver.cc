@@ -170,7 +170,7 @@ void NodeDriver::Do(const RunPtr& run, const action::Begin& action) {
         if (run->flow.done()) return Fail(ErrorCode::kCancelled, "cancelled before it began");
         ClaimEntry entry = action.entry;
         entry.started = executor_.clock().Now();
-        *outcome = plugin::Begin(checkpoint, entry, action.sequence, action.may_complete);
+        *outcome = plugin::Begin(checkpoint, entry, action.sequence);
         if (!*outcome) return Fail(outcome->error());
         return WriteFiles(checkpoint, entry.claim.uid);
       },

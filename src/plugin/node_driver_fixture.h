@@ -42,10 +42,14 @@ class NodeDriverTest : public ::testing::Test {
     SetDomain({Lease(7, kRedUid)});
   }
 
-  void SetDomain(std::vector<api::ChannelLease> leases) {
+  // What a quorum read finds; the watch has not told yet.
+  void StoreDomain(const std::vector<api::ChannelLease>& leases) {
     nlohmann::json object = api::EncodeImexDomain(DomainObject(leases));
     object["metadata"]["uid"] = kDomainUid;
     api.Put(api::kImexDomains, std::move(object));
+  }
+  void SetDomain(std::vector<api::ChannelLease> leases) {
+    StoreDomain(leases);
     view = ViewOf(std::move(leases));
     driver.SetView(std::make_shared<NodeView>(view));
   }

@@ -51,7 +51,7 @@ class NodeReporterTest : public ::testing::Test {
           entry.claim = ClaimRef(claim);
           entry.nonce = "n";
           entry.grant = Grant{kDomain, kDomainUid, kDomain, channel, {"red-ns", "red", compute_domain}};
-          EXPECT_TRUE(Begin(checkpoint, entry, checkpoint.sequence, true));
+          EXPECT_TRUE(Begin(checkpoint, entry, checkpoint.sequence));
           EXPECT_TRUE(FindCompleted(checkpoint, entry.claim.uid) != nullptr || Complete(checkpoint, entry.claim.uid, "n"));
           return Status{};
         },

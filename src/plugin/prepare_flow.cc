@@ -58,7 +58,7 @@ void PrepareFlow::CheckFirstRead(const event::ClaimRead& e, std::uint64_t sequen
   if (!e.claim) return FailWith(Annotate(e.claim.error(), "ResourceClaim " + ToString(input_.claim)));
   auto request = ReadClaimRequest(*e.claim, input_.claim, input_.node, input_.daemon_namespace);
   if (!request) return FailWith(request.error());
-  if (!request->channel) return BeginNow(sequence, std::move(*request), std::nullopt, true);
+  if (!request->channel) return BeginNow(sequence, std::move(*request), std::nullopt);
   state_ = AwaitingLease{sequence, std::move(*request), false};
   Do(action::StartTimer{FlowTimer::kExplain, kExplainAfter});
   SeekLease();
@@ -78,13 +78,13 @@ void PrepareFlow::SeekLease() {
   Grant grant = granted != nullptr ? granted->grant : std::get<AwaitsNode>(judged).grant;
   if (!waiting.left_domain.empty() && grant.domain_uid == waiting.left_domain) return;
   const std::uint64_t sequence = waiting.sequence;
-  BeginNow(sequence, std::move(waiting.request), std::move(grant), granted != nullptr);
+  BeginNow(sequence, std::move(waiting.request), std::move(grant));
 }
 
-void PrepareFlow::BeginNow(std::uint64_t sequence, ClaimRequest request, std::optional<Grant> grant, bool ready) {
+void PrepareFlow::BeginNow(std::uint64_t sequence, ClaimRequest request, std::optional<Grant> grant) {
   ClaimEntry entry{input_.claim, ClaimPhase::kStarted, input_.nonce, {}, grant, request.devices};
   state_ = Beginning{sequence, std::move(request), std::move(grant)};
-  Do(action::Begin{std::move(entry), sequence, ready});
+  Do(action::Begin{std::move(entry), sequence});
 }
 
 void PrepareFlow::On(const event::Begun& e) {

@@ -2,10 +2,12 @@
 // here.
 //
 //   LookUp ─▶ ReadClaim ─▶ (wait for the lease) ─▶ Begin ─▶ (wait for the node) ─▶ Announce ─▶ ReadDomain + ReadClaim ─▶ Commit
-//                                                    └─ another claim of the ComputeDomain vouches ─▶ done
+//                                                    └─ no channel ─▶ done
 //
-// Announce, then check: a number is freed by the controller only after it wrote Draining and then found it in no node's report,
-// so a node that reports first and reads the lease afterwards either is seen, or sees. Everything before Begin leaves no trace.
+// Every pod is checked, also where another of its ComputeDomain has the channel: a view that lags may show a lease that is
+// drained. Announce, then check: a number is freed by the controller only after it wrote Draining and then found it in no node's
+// report, so a node that reports first and reads the lease afterwards either is seen, or sees. Everything before Begin leaves no
+// trace.
 #pragma once
 
 #include <memory>
@@ -42,7 +44,6 @@ struct ListComputeDomains {
 struct Begin {
   ClaimEntry entry;
   std::uint64_t sequence;
-  bool may_complete;
 };  // → Begun
 struct Announce {
   api::NodeChannel channel;
@@ -185,7 +186,7 @@ class PrepareFlow {
   void SeekNode();
   void CheckFirstRead(const event::ClaimRead& read, std::uint64_t sequence);
   void Explain(const AwaitingLease& waiting);
-  void BeginNow(std::uint64_t sequence, ClaimRequest request, std::optional<Grant> grant, bool ready);
+  void BeginNow(std::uint64_t sequence, ClaimRequest request, std::optional<Grant> grant);
   void BackToTheLease(Announcing announcing);
   void CommitWhenChecked();
   bool OnTheLastMile() const;
