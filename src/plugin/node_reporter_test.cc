@@ -1,115 +1,13 @@
-// The IMEXNode as the API sees it, and how many writes it costs.
-#include "src/plugin/node_reporter.h"
-
+// What the IMEXNode says and when it is written: the report itself.
 #include <gmock/gmock.h>
 
-#include "src/plugin/node_watch.h"
-#include "src/plugin/prepare_fixture.h"
+#include "src/plugin/node_reporter_fixture.h"
 
 namespace cd::plugin {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-const api::OwnerReference kOwner{"v1", "Node", kNode, "66666666-6666-4666-8666-666666666666", false};
-
-fabric::FabricView ReadyFabric() {
-  return {api::FabricState::kReady, {kDomain}, "", "580.105.08"};
-}
-
-// One plugin instance: state, reporter, and the watch that feeds it.
-struct Instance {
-  Instance(ManualExecutor& executor, FakeApi& api, const std::filesystem::path& plugin_dir, const ClaimFiles& files)
-      : state(executor, plugin_dir, "boot-1", files),
-        reporter(executor, api, state, kNode, "boot-1"),
-        watch(executor, api, kNode, 1, [this] {
-          if (watch.Synced()) reporter.SetObserved(watch.view()->imex_node);
-        }) {
-    state.OnChange([this] { reporter.CheckpointChanged(); });
-    watch.Start();
-    reporter.SetFabric(ReadyFabric());
-  }
-  NodeState state;
-  NodeReporter reporter;
-  NodeWatch watch;
-};
-
-class NodeReporterTest : public ::testing::Test {
- protected:
-  NodeReporterTest() { EXPECT_TRUE(files.MakeDirectories()); }
-  // `first` and `second` share one disk, as two instances do during a rolling update.
-  std::unique_ptr<Instance> Start() {
-    auto instance = std::make_unique<Instance>(executor, api, dir.path() / "plugin", files);
-    executor.RunPosted();
-    return instance;
-  }
-  void Hold(Instance& instance, int claim, int channel = 7, const char* compute_domain = kRedUid) {
-    instance.state.Transact(
-        [&](Checkpoint& checkpoint) {
-          ClaimEntry entry;
-          entry.claim = ClaimRef(claim);
-          entry.nonce = "n";
-          entry.grant = Grant{kDomain, kDomainUid, kDomain, channel, {"red-ns", "red", compute_domain}};
-          EXPECT_TRUE(Begin(checkpoint, entry, checkpoint.sequence));
-          EXPECT_TRUE(FindCompleted(checkpoint, entry.claim.uid) != nullptr || Complete(checkpoint, entry.claim.uid, "n"));
-          return Status{};
-        },
-        [](Status done) { EXPECT_TRUE(done); });
-    executor.RunPosted();
-  }
-  void Release(Instance& instance, int claim) {
-    instance.state.Transact(
-        [&](Checkpoint& checkpoint) {
-          Unprepare(checkpoint, ClaimUid(claim));
-          EndLingering(checkpoint, ClaimUid(claim));
-          return Status{};
-        },
-        [](Status done) { EXPECT_TRUE(done); });
-    executor.RunPosted();
-  }
-  // As the controller does.
-  void Assign(const std::string& domain_uid) {
-    nlohmann::json object = *api.Find(api::kImexNodes, {"", kNode});
-    object["spec"]["domain"] = {{"name", kDomain}, {"uid", domain_uid}, {"index", 3}};
-    api.Put(api::kImexNodes, std::move(object));
-    executor.RunPosted();
-  }
-  api::ImexNode Stored() {
-    const auto* object = api.Find(api::kImexNodes, {"", kNode});
-    return object == nullptr ? api::ImexNode{} : api::DecodeImexNode(*object).value();
-  }
-  int Writes() { return api.Count("create imexnodes") + api.Count("patch imexnodes/status"); }
-
-  TempDir dir;
-  ManualExecutor executor;
-  FakeApi api{executor};
-  ClaimFiles files{PathsIn(dir)};
-  const api::NodeChannel red{kDomainUid, 7, kRedUid, kDomain};
-};
-
-TEST_F(NodeReporterTest, missing_object_is_created_with_the_node_as_owner_and_reported) {
-  auto instance = Start();
-  instance->reporter.BecomePublisher(OwnedBy(kOwner));
-  executor.RunPosted();
-  const auto node = Stored();
-  ASSERT_EQ(node.meta.owners.size(), 1u);
-  EXPECT_EQ(node.meta.owners[0].uid, kOwner.uid);
-  EXPECT_EQ(node.status.boot_id, "boot-1");
-  EXPECT_EQ(node.status.fabric, api::FabricState::kReady);
-  EXPECT_THAT(node.status.clique_ids, ElementsAre(kDomain));
-  EXPECT_EQ(Writes(), 2);
-  EXPECT_TRUE(instance->reporter.UpToDate());
-}
-
-TEST_F(NodeReporterTest, first_report_of_a_new_object_says_what_the_checkpoint_holds) {
-  auto instance = Start();
-  Hold(*instance, 1);
-  instance->reporter.BecomePublisher(OwnedBy(kOwner));
-  executor.RunPosted();
-  EXPECT_THAT(Stored().status.channels, ElementsAre(red));
-  EXPECT_EQ(api.Count("patch imexnodes/status"), 1);
-}
 
 TEST_F(NodeReporterTest, nothing_is_written_before_the_fabric_was_read_and_by_nobody_but_the_publisher) {
   NodeState state(executor, dir.path() / "plugin", "boot-1", files);
@@ -123,9 +21,7 @@ TEST_F(NodeReporterTest, nothing_is_written_before_the_fabric_was_read_and_by_no
 }
 
 TEST_F(NodeReporterTest, further_claims_of_a_compute_domain_cost_no_write) {
-  auto instance = Start();
-  instance->reporter.BecomePublisher(OwnedBy(kOwner));
-  executor.RunPosted();
+  auto instance = StartPublisher();
   Hold(*instance, 1);
   const int writes = Writes();
   Hold(*instance, 2);
@@ -139,9 +35,7 @@ TEST_F(NodeReporterTest, further_claims_of_a_compute_domain_cost_no_write) {
 }
 
 TEST_F(NodeReporterTest, changes_while_a_write_is_under_way_become_one_more_write) {
-  auto instance = Start();
-  instance->reporter.BecomePublisher(OwnedBy(kOwner));
-  executor.RunPosted();
+  auto instance = StartPublisher();
   const int writes = Writes();
   instance->reporter.SetDaemon({"10.0.0.1", "i1", kDomainUid, 3, api::DaemonState::kStarting, {}});
   instance->reporter.SetDaemon({"10.0.0.1", "i1", kDomainUid, 3, api::DaemonState::kReady, {}});
@@ -152,9 +46,7 @@ TEST_F(NodeReporterTest, changes_while_a_write_is_under_way_become_one_more_writ
 }
 
 TEST_F(NodeReporterTest, what_a_failing_daemon_said_goes_with_its_failure) {
-  auto instance = Start();
-  instance->reporter.BecomePublisher(OwnedBy(kOwner));
-  executor.RunPosted();
+  auto instance = StartPublisher();
   instance->reporter.SetDaemon({"10.0.0.1", "i1", kDomainUid, 3, api::DaemonState::kNotReady, {}, kDomain, "why"});
   executor.RunPosted();
   EXPECT_EQ(Stored().status.daemon.message, "why");
@@ -164,9 +56,7 @@ TEST_F(NodeReporterTest, what_a_failing_daemon_said_goes_with_its_failure) {
 }
 
 TEST_F(NodeReporterTest, channel_counts_as_reported_only_when_the_server_has_it) {
-  auto instance = Start();
-  instance->reporter.BecomePublisher(OwnedBy(kOwner));
-  executor.RunPosted();
+  auto instance = StartPublisher();
   Assign(kDomainUid);
   Hold(*instance, 1);
   int answered = 0;
@@ -182,9 +72,7 @@ TEST_F(NodeReporterTest, channel_counts_as_reported_only_when_the_server_has_it)
 }
 
 TEST_F(NodeReporterTest, channel_of_a_domain_the_node_was_moved_out_of_may_not_be_used) {
-  auto instance = Start();
-  instance->reporter.BecomePublisher(OwnedBy(kOwner));
-  executor.RunPosted();
+  auto instance = StartPublisher();
   Assign(kDomainUid);
   Assign("another-domain-uid");
   Hold(*instance, 1);
@@ -210,15 +98,10 @@ TEST_F(NodeReporterTest, view_is_current_once_the_publisher_has_read_and_while_t
 // The instance before it has reported all there is: nothing else would bring the two together again.
 TEST_F(NodeReporterTest, failed_read_of_a_new_publisher_is_tried_again_although_there_is_nothing_to_write) {
   {
-    auto former = Start();
-    former->reporter.BecomePublisher(OwnedBy(kOwner));
-    executor.RunPosted();
+    auto former = StartPublisher();
   }
   auto instance = Start();
-  api.fault = [](const kube::ApiRequest& request) -> std::optional<Error> {
-    if (request.verb == kube::Verb::kGet) return Error{ErrorCode::kUnavailable, "outage", std::nullopt};
-    return std::nullopt;
-  };
+  FailReads();
   instance->reporter.BecomePublisher(OwnedBy(kOwner));
   executor.RunPosted();
   EXPECT_FALSE(instance->reporter.IsCurrent(instance->watch.view()->imex_node));
@@ -227,30 +110,8 @@ TEST_F(NodeReporterTest, failed_read_of_a_new_publisher_is_tried_again_although_
   EXPECT_TRUE(instance->reporter.IsCurrent(instance->watch.view()->imex_node));
 }
 
-// The absence was seen while a write was under way, and the read that is to tell what holds fails.
-TEST_F(NodeReporterTest, object_gone_is_created_anew_although_the_read_after_its_absence_fails) {
-  auto instance = Start();
-  instance->reporter.BecomePublisher(OwnedBy(kOwner));
-  executor.RunPosted();
-  api.answer_delay = Duration(1'000);
-  instance->reporter.SetDaemon({"10.0.0.1", "i1", kDomainUid, 3, api::DaemonState::kReady, {}});
-  executor.RunPosted();
-  api.Remove(api::kImexNodes, {"", kNode});
-  api.fault = [](const kube::ApiRequest& request) -> std::optional<Error> {
-    if (request.verb == kube::Verb::kGet) return Error{ErrorCode::kUnavailable, "outage", std::nullopt};
-    return std::nullopt;
-  };
-  executor.Advance(Duration(2'500));
-  api.fault = nullptr;
-  executor.Advance(Duration(20'000));
-  EXPECT_EQ(Stored().status.boot_id, "boot-1");
-  EXPECT_TRUE(instance->reporter.UpToDate());
-}
-
 TEST_F(NodeReporterTest, withdrawal_ends_only_after_the_server_heard_of_it) {
-  auto instance = Start();
-  instance->reporter.BecomePublisher(OwnedBy(kOwner));
-  executor.RunPosted();
+  auto instance = StartPublisher();
   Hold(*instance, 1);
   api.fault = [](const kube::ApiRequest& request) -> std::optional<Error> {
     if (request.verb != kube::Verb::kPatch) return std::nullopt;
@@ -267,9 +128,7 @@ TEST_F(NodeReporterTest, withdrawal_ends_only_after_the_server_heard_of_it) {
 }
 
 TEST_F(NodeReporterTest, withdrawal_that_cannot_be_recorded_is_tried_again) {
-  auto instance = Start();
-  instance->reporter.BecomePublisher(OwnedBy(kOwner));
-  executor.RunPosted();
+  auto instance = StartPublisher();
   Hold(*instance, 1);
   api.answer_delay = Duration(1'000);
   Release(*instance, 1);
@@ -284,9 +143,7 @@ TEST_F(NodeReporterTest, withdrawal_that_cannot_be_recorded_is_tried_again) {
 }
 
 TEST_F(NodeReporterTest, controllers_write_in_between_is_read_and_the_report_written_again) {
-  auto instance = Start();
-  instance->reporter.BecomePublisher(OwnedBy(kOwner));
-  executor.RunPosted();
+  auto instance = StartPublisher();
   // The watch has not told of this yet when the next report is computed.
   auto object = *api.Find(api::kImexNodes, {"", kNode});
   object["spec"]["domain"] = {{"name", kDomain}, {"uid", kDomainUid}, {"index", 3}};
@@ -299,14 +156,10 @@ TEST_F(NodeReporterTest, controllers_write_in_between_is_read_and_the_report_wri
 }
 
 TEST_F(NodeReporterTest, late_write_of_a_dead_instance_cannot_take_a_report_back) {
-  auto dead = Start();
-  dead->reporter.BecomePublisher(OwnedBy(kOwner));
-  executor.RunPosted();
+  auto dead = StartPublisher();
   const std::string version = (*api.Find(api::kImexNodes, {"", kNode}))["metadata"]["resourceVersion"];
   dead.reset();
-  auto alive = Start();
-  alive->reporter.BecomePublisher(OwnedBy(kOwner));
-  executor.RunPosted();
+  auto alive = StartPublisher();
   Hold(*alive, 1);
   ASSERT_THAT(Stored().status.channels, ElementsAre(red));
   // What the dead one had on its way: a report without the channel, computed for the version it knew.
@@ -321,83 +174,8 @@ TEST_F(NodeReporterTest, late_write_of_a_dead_instance_cannot_take_a_report_back
   EXPECT_THAT(Stored().status.channels, ElementsAre(red));
 }
 
-TEST_F(NodeReporterTest, deleted_object_is_created_and_reported_anew) {
-  auto instance = Start();
-  instance->reporter.BecomePublisher(OwnedBy(kOwner));
-  executor.RunPosted();
-  Hold(*instance, 1);
-  api.Remove(api::kImexNodes, {"", kNode});
-  executor.RunPosted();
-  EXPECT_THAT(Stored().status.channels, ElementsAre(red));
-}
-
-TEST_F(NodeReporterTest, object_gone_with_its_node_waits_for_the_node_to_be_there_again) {
-  auto instance = Start();
-  std::vector<OnOwner> asked;
-  instance->reporter.BecomePublisher([&](OnOwner done) { asked.push_back(std::move(done)); });
-  executor.Advance(Duration(60'000));
-  EXPECT_EQ(api.Find(api::kImexNodes, {"", kNode}), nullptr) << "the garbage collector would take it again, for ever";
-  ASSERT_EQ(asked.size(), 1u);
-  asked[0](kOwner);
-  executor.RunPosted();
-  EXPECT_EQ(Stored().status.fabric, api::FabricState::kReady);
-  EXPECT_EQ(api.Count("get imexnodes"), 1) << "that it was absent before is no news";
-}
-
-// Found by simulation: the watch was behind, and showed the object once more before it showed its deletion.
-TEST_F(NodeReporterTest, object_that_came_and_went_while_the_node_was_read_is_created) {
-  auto instance = Start();
-  std::vector<OnOwner> asked;
-  instance->reporter.BecomePublisher([&](OnOwner done) { asked.push_back(std::move(done)); });
-  executor.RunPosted();
-  api::ImexNode late;
-  late.meta.name = kNode;
-  api.Put(api::kImexNodes, api::EncodeImexNode(late));
-  executor.RunPosted();
-  api.Remove(api::kImexNodes, {"", kNode});
-  executor.RunPosted();
-  ASSERT_EQ(asked.size(), 1u);
-  asked[0](kOwner);
-  executor.RunPosted();
-  EXPECT_EQ(api.Count("create imexnodes"), 1);
-  EXPECT_EQ(Stored().status.fabric, api::FabricState::kReady);
-}
-
-TEST_F(NodeReporterTest, object_that_somebody_made_while_the_node_was_read_is_not_created) {
-  auto instance = Start();
-  std::vector<OnOwner> asked;
-  instance->reporter.BecomePublisher([&](OnOwner done) { asked.push_back(std::move(done)); });
-  executor.RunPosted();
-  ASSERT_EQ(asked.size(), 1u);
-  api::ImexNode made;
-  made.meta.name = kNode;
-  api.Put(api::kImexNodes, api::EncodeImexNode(made));
-  executor.RunPosted();
-  asked[0](kOwner);
-  executor.RunPosted();
-  EXPECT_EQ(Stored().status.fabric, api::FabricState::kReady);
-  EXPECT_EQ(api.Count("create imexnodes"), 0);
-}
-
-TEST_F(NodeReporterTest, object_that_came_and_went_unseen_by_the_watch_is_created_anew) {
-  auto instance = Start();
-  api.watches_deaf = true;
-  instance->reporter.BecomePublisher(OwnedBy(kOwner));
-  executor.RunPosted();
-  Hold(*instance, 1);
-  api.Remove(api::kImexNodes, {"", kNode});
-  executor.RunPosted();
-  api.watches_deaf = false;
-  ASSERT_EQ(Stored().meta.uid, "");
-  api.ExpireWatches();
-  executor.RunPosted();
-  EXPECT_THAT(Stored().status.channels, ElementsAre(red));
-}
-
 TEST_F(NodeReporterTest, instance_that_does_not_publish_waits_for_the_other_and_asks_the_server) {
-  auto publisher = Start();
-  publisher->reporter.BecomePublisher(OwnedBy(kOwner));
-  executor.RunPosted();
+  auto publisher = StartPublisher();
   Assign(kDomainUid);
   auto second = Start();
   Hold(*second, 1);  // recorded by the second; the first has not looked yet
@@ -412,9 +190,7 @@ TEST_F(NodeReporterTest, instance_that_does_not_publish_waits_for_the_other_and_
 }
 
 TEST_F(NodeReporterTest, registration_with_the_kubelet_is_told_and_outlives_the_process_that_told_it) {
-  auto first = Start();
-  first->reporter.BecomePublisher(OwnedBy(kOwner));
-  executor.RunPosted();
+  auto first = StartPublisher();
   EXPECT_EQ(Stored().status.plugin_registered, "");
   first->reporter.SetRegistered("10:00");
   executor.RunPosted();
@@ -445,62 +221,11 @@ TEST_F(NodeReporterTest, lost_prepare_is_told_until_the_claim_is_prepared_or_it_
   EXPECT_THAT(Stored().status.lost_prepares, IsEmpty());
 }
 
-TEST_F(NodeReporterTest, maintenance_is_acknowledged_when_no_channel_is_held_and_ended_by_its_removal) {
-  auto instance = Start();
-  instance->reporter.BecomePublisher(OwnedBy(kOwner));
-  executor.RunPosted();
-  Hold(*instance, 1);
-  auto object = *api.Find(api::kImexNodes, {"", kNode});
-  object["spec"]["maintenance"] = "m1";
-  api.Put(api::kImexNodes, object);
-  executor.RunPosted();
-  EXPECT_EQ(Stored().status.maintenance_acknowledged, "");
-  Release(*instance, 1);
-  EXPECT_EQ(Stored().status.maintenance_acknowledged, "m1");
-  object = *api.Find(api::kImexNodes, {"", kNode});
-  object["spec"].erase("maintenance");
-  api.Put(api::kImexNodes, object);
-  executor.RunPosted();
-  EXPECT_EQ(Stored().status.maintenance_acknowledged, "");
-  EXPECT_EQ(instance->state.last().maintenance, "");
-}
-
-TEST_F(NodeReporterTest, word_that_a_daemons_pod_may_be_deleted_stands_until_there_is_another_pod) {
-  auto instance = Start();
-  instance->reporter.BecomePublisher(OwnedBy(kOwner));
-  executor.RunPosted();
-  api::NodeDaemon daemon;
-  daemon.state = api::DaemonState::kReady;
-  daemon.pod_uid = "former";
-  instance->reporter.SetDaemon(daemon);
-  const std::string token = api::ReplacementToken("former");
-  auto object = *api.Find(api::kImexNodes, {"", kNode});
-  object["spec"]["maintenance"] = token;
-  api.Put(api::kImexNodes, object);
-  executor.RunPosted();
-  ASSERT_EQ(Stored().status.maintenance_acknowledged, token);
-  object = *api.Find(api::kImexNodes, {"", kNode});
-  object["spec"].erase("maintenance");
-  api.Put(api::kImexNodes, object);
-  executor.RunPosted();
-  EXPECT_EQ(instance->state.last().maintenance, token) << "a request to delete it may be on its way";
-  instance->reporter.SetDaemon({});
-  executor.RunPosted();
-  EXPECT_EQ(instance->state.last().maintenance, token) << "the same pod may come up again";
-  daemon.pod_uid = "next";
-  instance->reporter.SetDaemon(daemon);
-  executor.RunPosted();
-  EXPECT_EQ(Stored().status.maintenance_acknowledged, "");
-  EXPECT_EQ(instance->state.last().maintenance, "");
-}
-
 TEST_F(NodeReporterTest, server_that_keeps_something_else_is_not_written_to_without_pause) {
   api.admit = [](nlohmann::json& object) {
     if (object.contains("status")) object["status"].erase("driverVersion");
   };
-  auto instance = Start();
-  instance->reporter.BecomePublisher(OwnedBy(kOwner));
-  executor.RunPosted();
+  auto instance = StartPublisher();
   EXPECT_EQ(api.Count("patch imexnodes/status"), 1);
   executor.Advance(Duration(3'000));
   EXPECT_LE(api.Count("patch imexnodes/status"), 4);
