@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 
@@ -25,27 +26,30 @@ def run_driver(cluster: Cluster, node: str, version: str) -> None:
     kill(imex_processes(cluster)[node], "nvidia-imex")
 
 
+class Upgraded(NamedTuple):
+    node: str
+    before: str  # its driver's version, which the others still have
+
+
 @pytest.fixture
-def upgraded(cluster: Cluster, nodes: list[str]) -> Iterator[str]:
+def upgraded(cluster: Cluster, nodes: list[str]) -> Iterator[Upgraded]:
     """A node with a newer driver than the others."""
-    if len(nodes) < 3:
-        pytest.skip("of two nodes neither is to blame: this test needs three")
+    assert len(nodes) >= 3, "this test needs a lab of three nodes in one clique or more: of two neither is to blame"
     node = nodes[-1]
     before = cluster.get(IMEX_NODE, node)["status"]["driverVersion"]
     run_driver(cluster, node, "590.10.01")
-    yield node
+    yield Upgraded(node, before)
     if cluster.get(IMEX_NODE, node)["status"]["driverVersion"] != before:
         run_driver(cluster, node, before)
     wait_until(lambda: not unseen(cluster) and driver_ready(cluster, nodes), "every daemon seen", 60)
 
 
 def test_no_pod_starts_where_the_others_do_not_see_the_daemon_until_they_do(
-        cluster: Cluster, nodes: list[str], namespace: str, upgraded: str) -> None:
-    before = cluster.get(IMEX_NODE, nodes[0])["status"]["driverVersion"]
-    wait_until(lambda: unseen(cluster) == {upgraded}, "the member marked as unseen", 60)
-    assert cluster.get(IMEX_NODE, upgraded)["status"]["daemon"]["state"] == "Ready", "its own word"
+        cluster: Cluster, nodes: list[str], namespace: str, upgraded: Upgraded) -> None:
+    wait_until(lambda: unseen(cluster) == {upgraded.node}, "the member marked as unseen", 60)
+    assert cluster.get(IMEX_NODE, upgraded.node)["status"]["daemon"]["state"] == "Ready", "its own word"
 
-    red = [Member("red", f"red-{n}", node) for n, node in enumerate([nodes[0], upgraded])]
+    red = [Member("red", f"red-{n}", node) for n, node in enumerate([nodes[0], upgraded.node])]
     cluster.create(COMPUTE_DOMAIN, compute_domain_manifest("red"), namespace)
     for member in red:
         cluster.create(POD, workload.exporter(member, "red-channel"), namespace)
@@ -58,7 +62,7 @@ def test_no_pod_starts_where_the_others_do_not_see_the_daemon_until_they_do(
     wait_until(told, "the pod's event says why", 30)
     assert cluster.get(POD, red[1].pod, namespace)["status"]["phase"] == "Pending"
 
-    run_driver(cluster, upgraded, before)
+    run_driver(cluster, upgraded.node, upgraded.before)
     workload.wait_running(cluster, [m.pod for m in red], namespace)
     assert not unseen(cluster)
     result = workload.import_memory(red[0].pod, workload.handle_of(cluster, red[1].pod, namespace), namespace)
