@@ -90,7 +90,10 @@ void DomainStep::Create() {
   const bool wanted = std::any_of(nodes.begin(), nodes.end(), [&](const NodePtr& node) {
     return domain::BelongsIn(draft_, *node) && node->status.fabric == FabricState::kReady;
   });
-  if (lost ? !OwnerIsKnown() : !wanted || !OwnerLives()) return;
+  // One that is lost comes back for its members, whatever has become of its owner; a new one is made only for an owner that
+  // lives.
+  const bool make = lost ? OwnerIsKnown() : wanted && OwnerLives();
+  if (!make) return;
   out_.write = domain::Unmade(domain::NewDomain(draft_.name, in_.known.cached, in_.imex_config));
   out_.reasons.push_back("IMEXDomain is created; its members and channels are read from all IMEXNodes next");
 }

@@ -21,7 +21,6 @@ struct Ready {
 
 std::vector<Ready> ReadyMembers(const Clique& clique) {
   std::vector<Ready> out;
-  if (!clique.domain) return out;
   for (const api::DomainMember& member : clique.domain->members) {
     const api::ImexNode* node = FindNode(clique.nodes, member.node);
     if (node != nullptr && IsReadyIn(*clique.domain, *node)) out.push_back({member.index, node});
@@ -50,15 +49,13 @@ bool IsUnseen(const Ready& suspect, const std::vector<Ready>& ready) {
 }  // namespace
 
 std::set<std::string> UnseenMembers(const Clique& clique) {
-  std::set<std::string> out;
+  if (!clique.domain) return {};
   const std::vector<Ready> ready = ReadyMembers(clique);
-  for (const Ready& suspect : ready) {
-    if (IsUnseen(suspect, ready)) out.insert(suspect.node->meta.name);
-  }
-  if (!clique.domain) return out;
+  std::set<std::string> out;
   for (const api::DomainMember& member : clique.domain->members) {
-    const bool is_ready = std::any_of(ready.begin(), ready.end(), [&](const Ready& node) { return node.index == member.index; });
-    if (member.unseen && !is_ready) out.insert(member.node);
+    const auto suspect = std::find_if(ready.begin(), ready.end(), [&](const Ready& node) { return node.index == member.index; });
+    // Of one that is not READY the others say nothing: what was said of it stands.
+    if (suspect == ready.end() ? member.unseen : IsUnseen(*suspect, ready)) out.insert(member.node);
   }
   return out;
 }
