@@ -25,7 +25,13 @@ bool Lists(const api::ImexNodeStatus& status, const api::NodeChannel& channel) {
 }  // namespace
 
 NodeReporter::NodeReporter(Executor& executor, kube::ApiClient& client, NodeState& state, std::string node, std::string boot_id)
-    : executor_(executor), client_(client), state_(state), node_(std::move(node)), boot_id_(std::move(boot_id)) {}
+    : executor_(executor),
+      client_(client),
+      state_(state),
+      node_(std::move(node)),
+      boot_id_(std::move(boot_id)),
+      withdrawals_(executor, state, [this] { Reconcile(); }),
+      maintenance_(executor, state, [this] { FollowMaintenance(); }) {}
 
 void NodeReporter::BecomePublisher(OwnerSource owner) {
   owner_ = std::move(owner);
@@ -209,7 +215,7 @@ void NodeReporter::Learn(const api::ImexNode& node) {
 void NodeReporter::FinishWithdrawals() {
   const std::set<api::NodeChannel> ended = state_.last().withdrawing;
   if (ended.empty()) return;
-  state_.Transact(
+  withdrawals_.Run(
       [this, ended](Checkpoint& checkpoint) -> Status {
         std::set<api::NodeChannel> unlisted;
         for (const api::NodeChannel& channel : ended) {
@@ -218,11 +224,9 @@ void NodeReporter::FinishWithdrawals() {
         EndWithdrawal(checkpoint, unlisted);
         return {};
       },
-      [this](const Status& result) {
-        if (result) return;
+      [](const Status& result) {
         // Prepares of the ComputeDomain wait for it, and nothing else need happen on this node.
-        LogWarning("a withdrawn channel stays marked, trying on", {{"error", result.error().message}});
-        executor_.PostAfter(kRetry, [this] { Reconcile(); });
+        if (!result) LogWarning("a withdrawn channel stays marked, trying on", {{"error", result.error().message}});
       });
 }
 
@@ -234,13 +238,12 @@ void NodeReporter::FollowMaintenance() {
   const std::string replaced = api::PodToReplace(standing);
   if (!replaced.empty() && (daemon_.pod_uid.empty() || daemon_.pod_uid == replaced)) return;
   if (!wanted_maintenance_.empty() && !HeldChannels(state_.last()).empty()) return;  // asked again when a channel is given up
-  state_.Transact([token = wanted_maintenance_](Checkpoint& checkpoint) { return SetMaintenance(checkpoint, token); },
-                  [this, token = wanted_maintenance_](const Status& result) {
-                    if (result) return LogInfo("maintenance", {{"token", token}, {"acknowledged", !token.empty()}});
-                    // A withdrawal may be on its way, or the disk takes nothing: no event need follow.
-                    LogWarning("cannot record a maintenance, trying on", {{"token", token}, {"error", result.error().message}});
-                    executor_.PostAfter(kRetry, [this] { FollowMaintenance(); });
-                  });
+  maintenance_.Run([token = wanted_maintenance_](Checkpoint& checkpoint) { return SetMaintenance(checkpoint, token); },
+                   [token = wanted_maintenance_](const Status& result) {
+                     if (result) return LogInfo("maintenance", {{"token", token}, {"acknowledged", !token.empty()}});
+                     // A withdrawal may be on its way, or the disk takes nothing: no event need follow.
+                     LogWarning("cannot record a maintenance, trying on", {{"token", token}, {"error", result.error().message}});
+                   });
 }
 
 void NodeReporter::EnsureReported(const api::NodeChannel& channel, std::function<void(Status)> done) {

@@ -20,6 +20,7 @@
 #include "src/plugin/node_driver.h"
 #include "src/plugin/node_state.h"
 #include "src/plugin/own_node.h"
+#include "src/plugin/recording.h"
 
 namespace cd::plugin {
 
@@ -104,6 +105,8 @@ class NodeReporter final : public ChannelReport {
   bool read_ = false;  // by the publisher, with quorum
   std::function<void()> on_read_;
   std::vector<std::pair<api::NodeChannel, std::function<void(Status)>>> waiting_;
+  Recording withdrawals_;
+  Recording maintenance_;
 };
 
 }  // namespace cd::plugin
