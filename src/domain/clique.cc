@@ -83,6 +83,12 @@ bool HoldsUngranted(const Clique& clique, const ImexNode& node) {
                      [&](const NodeChannel& entry) { return !HeldHere(clique, node, entry) || !IsGranted(clique, entry); });
 }
 
+bool HoldsGranted(const Clique& clique, const ImexNode& node) {
+  const auto& held = node.status.channels;
+  return std::any_of(held.begin(), held.end(),
+                     [&](const NodeChannel& entry) { return HeldHere(clique, node, entry) && IsGranted(clique, entry); });
+}
+
 std::set<int> ListedChannels(const Clique& clique) {
   std::set<int> out;
   for (const NodePtr& node : clique.nodes) {

@@ -47,6 +47,8 @@ bool DaemonIsHere(const Clique& clique, const api::ImexNode& node);
 // True when the node lists a channel that no lease of this domain gives to that ComputeDomain. Such a node is admitted to no
 // domain until its report is clean, since its processes might meet those of the number's next owner.
 bool HoldsUngranted(const Clique& clique, const api::ImexNode& node);
+// True when the node lists a channel of this domain that a lease gives to that ComputeDomain, whatever else it lists.
+bool HoldsGranted(const Clique& clique, const api::ImexNode& node);
 // Channel numbers of this domain that stand in any report of `clique.nodes`.
 std::set<int> ListedChannels(const Clique& clique);
 

@@ -119,9 +119,9 @@ std::optional<api::DomainAssignment> DesiredAssignment(const Clique& clique, con
   const DomainMember* member = FindMember(*clique.domain, node.meta.name);
   if (member == nullptr) {
     // Another leader, whose view was older, gave the place and took it again before the node entered. What the node has announced
-    // since is granted here: the assignment stays, as a member's does, until it is a member again or has withdrawn it.
+    // since may be granted here: the assignment stays, as a member's does, until it is a member again or has withdrawn it.
     const bool here = node.domain && node.domain->name == clique.name;
-    return here && HoldsAnyHere(clique, node) && !HoldsUngranted(clique, node) ? node.domain : std::nullopt;
+    return here && HoldsGranted(clique, node) ? node.domain : std::nullopt;
   }
   api::DomainAssignment assignment{clique.name, clique.domain->meta.uid, member->index};
   if (WantsToLeave(clique, node)) {

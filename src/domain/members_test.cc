@@ -230,6 +230,9 @@ TEST(AssignmentTest, node_that_is_no_member_keeps_the_assignment_it_has_announce
   domain.channels = {Lease(5, kRed)};
   const ImexNode node = Holding(Assigned("a", 0), 5, kRed);
   EXPECT_EQ(DesiredAssignment(CliqueOf(domain, {node}), node), node.domain);
+  const ImexNode late = Holding(node, 7, kBlue);
+  EXPECT_EQ(DesiredAssignment(CliqueOf(domain, {late}), late), node.domain)
+      << "what is granted to nobody any more changes nothing";
   const ImexNode idle = Assigned("a", 0);
   EXPECT_EQ(DesiredAssignment(CliqueOf(domain, {idle}), idle), std::nullopt) << "withdrawn";
   const ImexNode never_in = Holding(Node("a"), 5, kRed);
