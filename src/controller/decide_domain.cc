@@ -109,13 +109,14 @@ bool DomainStep::OwnerLives() {
   return liveness == Liveness::kLive;
 }
 
-// What the owner wishes is the domain's for life, so a view that lags must not make it without. Of an owner that is gone a lost
-// domain is made all the same: its members leave by it.
+// What the owner wishes is the domain's for life, so a view that lags must not make it without, nor one that takes an owner which
+// cannot be decoded for deleted. Of an owner that is gone a lost domain is made all the same: its members leave by it.
 bool DomainStep::OwnerIsKnown() {
   const std::string uid = api::IdentityOf(draft_.name).owner_uid;
-  if (uid.empty() || in_.known.cached.contains(uid) || in_.known.deleted.contains(uid)) return true;
+  if (uid.empty() || in_.known.cached.contains(uid)) return true;
   const auto liveness = Verified(uid);
-  if (!liveness) out_.look_up.push_back({"", uid});  // the caller learns the object by it
+  if (!liveness) out_.look_up.push_back({"", uid});  // the caller learns the object by it, if it can be decoded
+  out_.owner_unreadable = liveness == Liveness::kLive;
   return liveness && *liveness != Liveness::kLive;
 }
 

@@ -42,6 +42,7 @@ struct DomainDecision {
   bool look = false;                     // one quorum LIST of IMEXNodes
   std::optional<api::ImexDomain> write;  // create when it has no resourceVersion, else update with it as precondition
   bool remove = false;                   // nobody is in the clique any more
+  bool owner_unreadable = false;         // the lost domain's owner lives and cannot be decoded: nothing will tell when it can
   std::vector<std::string> reasons;      // what changed and why, for the log
 
   bool NeedsReads() const { return look || !verify.empty() || !look_up.empty(); }

@@ -59,7 +59,8 @@ TEST(DecideExclusiveTest, lost_one_is_made_anew_with_what_its_owner_wishes_howev
   ASSERT_EQ(asks.look_up.size(), 1u);
   EXPECT_EQ(asks.look_up[0], (LookUp{"", kRed}));
   world.known.verified[kRed] = Liveness::kLive;
-  EXPECT_FALSE(world.Decide().write) << "not learned yet";
+  EXPECT_FALSE(world.Decide().write) << "it cannot be decoded";
+  EXPECT_TRUE(world.Decide().owner_unreadable);
   world.KnowRed(api::AllocationMode::kAll);
   const auto write = world.Decide().write;
   ASSERT_TRUE(write);
@@ -67,6 +68,17 @@ TEST(DecideExclusiveTest, lost_one_is_made_anew_with_what_its_owner_wishes_howev
   world.known.cached.clear();
   world.known.verified[kRed] = Liveness::kGone;
   EXPECT_TRUE(world.Decide().write) << "its members leave by it";
+}
+
+TEST(DecideExclusiveTest, lost_one_asks_for_an_owner_that_is_said_to_be_deleted_because_so_is_one_that_cannot_be_decoded) {
+  ExclusiveWorld world;
+  world.Create();
+  world.has_domain = world.has_object = false;
+  world.known.cached.clear();
+  world.known.deleted = {kRed};
+  const DomainDecision asks = world.Decide();
+  EXPECT_FALSE(asks.write);
+  EXPECT_EQ(asks.look_up.size(), 1u);
 }
 
 TEST(DecideExclusiveTest, is_created_once_its_owner_was_seen_live) {

@@ -86,6 +86,14 @@ void DomainReconciler::TellOldOptions(const DomainSnapshot& snapshot) {
              {{"imexDomain", domain->meta.name}});
 }
 
+// No event need follow: neither of the end of an object that cannot be decoded, nor, where no claim of it is in use, of its
+// mending.
+void DomainReconciler::AwaitOwner(const std::string& name) {
+  LogWarning("lost IMEXDomain waits: its ComputeDomain cannot be decoded; run a controller that knows all its values",
+             {{"imexDomain", name}, {"computeDomain", api::IdentityOf(name).owner_uid}});
+  queue_.AddAfter(ImexDomainKey(name), kOwnerAgain);
+}
+
 Status DomainReconciler::Reconcile(const std::string& name) {
   Readings readings;
   // Reads, a write, then the look and the freeing that Draining asks for; more rounds mean that others change the world
@@ -111,6 +119,7 @@ Status DomainReconciler::Reconcile(const std::string& name) {
       if (auto ok = Read(snapshot, decision, readings); !ok) return ok;
       continue;
     }
+    if (decision.owner_unreadable) AwaitOwner(name);
     for (const std::string& reason : decision.reasons) LogInfo(reason, {{"imexDomain", name}});
     if (decision.remove) {
       if (auto ok = cluster_.Remove(*snapshot.clique.domain); !ok) return Fail(Annotate(ok.error(), "remove IMEXDomain"));

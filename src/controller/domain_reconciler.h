@@ -9,6 +9,9 @@
 
 namespace cd::controller {
 
+// How often a ComputeDomain that cannot be decoded is read, where its IMEXDomain is lost: one LIST each time.
+inline constexpr Duration kOwnerAgain{30'000};
+
 // Worker's thread only.
 class DomainReconciler {
  public:
@@ -32,6 +35,7 @@ class DomainReconciler {
 
   void TellOldOptions(const DomainSnapshot& snapshot);
   Result<std::set<std::string>> GoneNodes(const DomainSnapshot& snapshot);
+  void AwaitOwner(const std::string& name);
   std::set<std::string> UnseenNodes(const DomainSnapshot& snapshot);
   Status Read(const DomainSnapshot& snapshot, const DomainDecision& decision, Readings& readings);
 

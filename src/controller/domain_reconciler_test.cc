@@ -1,4 +1,4 @@
-// Members of an IMEXDomain that time decides on: one without IMEXNode, one that the others do not see.
+// What time decides on: a member without IMEXNode, one that the others do not see, a lost IMEXDomain whose owner cannot be read.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -115,6 +115,59 @@ TEST_F(ContradictedMember, that_was_seen_meanwhile_is_given_its_time_anew) {
   clock_.Advance(domain::kUnseenFor);
   Work();
   EXPECT_THAT(Unseen(), ElementsAre("c"));
+}
+
+// Red's IMEXDomain is lost; node a, in use by nobody any more, is assigned to it. A newer controller has let red have a value
+// that this one does not know, so nothing tells it of red's changes, nor of its end.
+class LostDomainOfUnknownWishes : public ReconcilersTest {
+ protected:
+  LostDomainOfUnknownWishes() {
+    PutRed("Unheard");
+    api::ImexNode a = domain::testing::Assigned("a", 0);
+    a.domain->name = a.status.daemon.domain = kName;
+    json node = api::EncodeImexNode(a);
+    node["status"] = api::EncodeImexNodeStatus(a.status);
+    api_.Put(api::kImexNodes, node);
+    world_.Put(std::make_shared<const api::ImexNode>(a), Source::kWatch);
+    Work();
+  }
+  void PutRed(const std::string& partition_policy) {
+    api_.Put(
+        api::kComputeDomains,
+        {{"metadata", {{"namespace", kNamespace}, {"name", "red"}, {"uid", domain::testing::kRed}, {"resourceVersion", "1"}}},
+         {"spec",
+          {{"channel", {{"resourceClaimTemplate", {{"name", "red-channel"}}}, {"allocationMode", "All"}}},
+           {"isolationMode", "Domain"},
+           {"partitionPolicy", partition_policy}}}});
+  }
+  json Made() const { return api_.Find(api::kImexDomains, {"", kName}); }
+
+  const std::string kName = api::DomainName({kClique, domain::testing::kRed});
+};
+
+TEST_F(LostDomainOfUnknownWishes, waits_for_them_because_they_are_for_life) {
+  EXPECT_TRUE(Made().is_null());
+  PutRed("Any");
+  clock_.Advance(kOwnerAgain);
+  Work();
+  ASSERT_FALSE(Made().is_null());
+  EXPECT_EQ(Made()["spec"]["allocationMode"], "All");
+  EXPECT_EQ(Made()["spec"]["members"][0]["node"], "a");
+}
+
+TEST_F(LostDomainOfUnknownWishes, is_looked_at_again_although_another_turn_came_in_between) {
+  TakeATurnInBetween(ImexDomainKey(kName));
+  PutRed("Any");
+  clock_.Advance(kOwnerAgain);
+  Work();
+  EXPECT_FALSE(Made().is_null());
+}
+
+TEST_F(LostDomainOfUnknownWishes, is_made_without_when_the_owner_is_gone) {
+  api_.Remove(api::kComputeDomains, {kNamespace, "red"});
+  clock_.Advance(kOwnerAgain);
+  Work();
+  EXPECT_FALSE(Made().is_null()) << "its members leave by it";
 }
 
 }  // namespace

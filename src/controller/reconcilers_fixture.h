@@ -31,6 +31,7 @@ class InstantApi final : public kube::ApiClient {
     object["metadata"]["resourceVersion"] = std::to_string(++version_);
     objects_[{type.plural, key}] = std::move(object);
   }
+  void Remove(const api::ResourceType& type, const api::ObjectKey& key) { objects_.erase({type.plural, key}); }
   int Gets(const api::ResourceType& type) const {
     return static_cast<int>(std::count_if(requests_.begin(), requests_.end(), [&](const kube::ApiRequest& request) {
       return request.verb == kube::Verb::kGet && request.type.plural == type.plural;
@@ -79,7 +80,9 @@ class InstantApi final : public kube::ApiClient {
     const auto found = objects_.find({request.type.plural, {request.key.ns, name}});
     if (request.verb == kube::Verb::kCreate && found != objects_.end()) return Fail(ErrorCode::kAlreadyExists, "already exists");
     if (request.verb == kube::Verb::kCreate) {
-      Put(request.type, body);
+      nlohmann::json made = body;
+      made["metadata"]["uid"] = "uid-" + std::to_string(version_);
+      Put(request.type, std::move(made));
       return Find(request.type, {request.key.ns, name});
     }
     if (found == objects_.end()) return Fail(ErrorCode::kNotFound, "not found");
