@@ -181,13 +181,11 @@ std::vector<JsonReader> JsonReader::Children(std::string_view name, std::size_t 
   return out;
 }
 
-Result<json> ParseJson(std::string_view text, std::size_t max_bytes) {
-  // Our own files nest four levels.
-  constexpr int kMaxDepth = 16;
+Result<json> ParseJson(std::string_view text, std::size_t max_bytes, int max_depth) {
   if (text.size() > max_bytes) return Fail(ErrorCode::kInvalidArgument, "longer than " + std::to_string(max_bytes) + " bytes");
   bool too_deep = false;
   const auto limit = [&](int depth, json::parse_event_t, json&) {
-    too_deep = too_deep || depth > kMaxDepth;
+    too_deep = too_deep || depth > max_depth;
     return !too_deep;
   };
   json parsed = json::parse(text, limit, /*allow_exceptions=*/false);

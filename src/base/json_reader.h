@@ -77,8 +77,8 @@ class JsonReader {
 };
 
 // Parses with limits on size and depth, so that foreign text can neither fill the memory nor exhaust the stack; kInvalidArgument
-// otherwise.
-Result<nlohmann::json> ParseJson(std::string_view text, std::size_t max_bytes);
+// otherwise. Our own files nest four levels.
+Result<nlohmann::json> ParseJson(std::string_view text, std::size_t max_bytes, int max_depth = 16);
 
 template <typename E, std::size_t N>
 std::string NameOf(E value, const std::array<EnumName<E>, N>& table) {

@@ -26,6 +26,7 @@ const std::vector<Parser>& Parsers() {
       {"imex_node", ImexNode},
       {"kubeconfig", Kubeconfig},
       {"leader_lease", LeaderLease},
+      {"conversion_review", ConversionReview},
       {"marker", Marker},
       {"mountinfo", Mountinfo},
       {"opaque_config", OpaqueConfig},

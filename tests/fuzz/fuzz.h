@@ -49,6 +49,8 @@ void ResourceClaim(std::string_view input);
 void OpaqueConfig(std::string_view input);
 void ResourceSlice(std::string_view input);
 void LeaderLease(std::string_view input);
+// The API server's requests to the webhook.
+void ConversionReview(std::string_view input);
 // What the API server answers.
 void ApiError(std::string_view input);
 void WatchFrames(std::string_view input);
