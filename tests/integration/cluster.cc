@@ -29,6 +29,7 @@ namespace fs = std::filesystem;
 
 const api::ResourceType kConfigMaps{"", "v1", "ConfigMap", "configmaps", true};
 const api::ResourceType kNamespaces{"", "v1", "Namespace", "namespaces", false};
+const api::ResourceType kCrds{"apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", false};
 
 namespace {
 
@@ -237,6 +238,17 @@ std::string MakeNamespace(Connection& connection) {
   const auto made = connection.Call(kube::Create(kNamespaces, "", {{"metadata", {{"name", name}}}}));
   EXPECT_TRUE(made) << made.error().message;
   return name;
+}
+
+Status ApplyFile(Connection& connection, const api::ResourceType& type, const std::string& name, const fs::path& file) {
+  const auto yaml = ReadSmallFile(file);
+  if (!yaml) return Fail(yaml.error());
+  kube::ApiRequest apply{.verb = kube::Verb::kPatch, .type = type, .key = {"", name}};
+  apply.patch_type = kube::PatchType::kApply;
+  apply.query = {{"fieldManager", "test"}, {"force", "true"}};
+  apply.body = *yaml;
+  const auto applied = connection.Call(apply);
+  return applied ? Status() : Fail(applied.error());
 }
 
 }  // namespace cd::integration

@@ -83,8 +83,13 @@ std::string UniqueName(const std::string& prefix);
 
 extern const api::ResourceType kConfigMaps;
 extern const api::ResourceType kNamespaces;
+extern const api::ResourceType kCrds;
 
 // A namespace of its own, made through `connection`.
 std::string MakeNamespace(Connection& connection);
+
+// Server-side apply of a YAML file with one object.
+Status ApplyFile(Connection& connection, const api::ResourceType& type, const std::string& name,
+                 const std::filesystem::path& file);
 
 }  // namespace cd::integration

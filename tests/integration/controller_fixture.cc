@@ -12,8 +12,6 @@ using nlohmann::json;
 
 namespace {
 
-const api::ResourceType kCrds{"apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", false};
-
 std::string NameOf(const kube::ApiRequest& request) {
   static const std::map<kube::Verb, std::string> kVerbs{{kube::Verb::kGet, "get"},       {kube::Verb::kList, "list"},
                                                         {kube::Verb::kCreate, "create"}, {kube::Verb::kUpdate, "update"},
@@ -102,15 +100,8 @@ void ControllerTest::SetUpTestSuite() {
   InitLog("compute-domain-controller", LogLevel::kDebug, SystemClock());
   Connection admin;
   for (const char* kind : {"computedomains", "imexdomains", "imexnodes"}) {
-    const auto path = std::filesystem::path(CD_SOURCE_DIR) / "deploy" / "crds" / (std::string(kind) + ".yaml");
-    const auto yaml = ReadSmallFile(path);
-    ASSERT_TRUE(yaml) << yaml.error().message;
-    kube::ApiRequest apply{.verb = kube::Verb::kPatch, .type = kCrds, .key = {"", std::string(kind) + ".resource.nvidia.com"}};
-    apply.patch_type = kube::PatchType::kApply;
-    apply.query = {{"fieldManager", "test"}, {"force", "true"}};
-    apply.body = *yaml;
-    const auto applied = admin.Call(apply);
-    ASSERT_TRUE(applied) << applied.error().message;
+    ASSERT_TRUE(ApplyFile(admin, kCrds, std::string(kind) + ".resource.nvidia.com",
+                          CD_SOURCE_DIR "/deploy/crds/" + (kind + std::string(".yaml"))));
   }
   for (const api::ResourceType& type : {api::kComputeDomains, api::kImexDomains, api::kImexNodes}) {
     ASSERT_TRUE(Eventually([&] { return admin.Call(kube::List(type)).has_value(); })) << type.plural << " are not served";
