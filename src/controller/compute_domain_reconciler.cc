@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/base/log.h"
+#include "src/controller/partition_change.h"
 #include "src/controller/work_key.h"
 
 namespace cd::controller {
@@ -77,6 +78,16 @@ void ComputeDomainReconciler::LookAtGate(ComputeDomainSnapshot& snapshot, Memory
   gate.unchanged = clock_.Now() - memory.gate_since;
 }
 
+// Another ComputeDomain may have taken the name.
+ComputeDomainReconciler::Memory& ComputeDomainReconciler::MemoryOf(const api::ComputeDomain& cd) {
+  Memory& memory = memory_[cd.meta.Key()];
+  if (memory.uid != cd.meta.uid) {
+    memory = Memory();
+    memory.uid = cd.meta.uid;
+  }
+  return memory;
+}
+
 Status ComputeDomainReconciler::Reconcile(const api::ObjectKey& key) {
   // Finalizer, template, status: each answer is in the next snapshot.
   constexpr int kMaxRounds = 6;
@@ -86,17 +97,8 @@ Status ComputeDomainReconciler::Reconcile(const api::ObjectKey& key) {
       memory_.erase(key);
       return {};
     }
-    Memory& memory = memory_[key];
-    if (memory.uid != snapshot->cd->meta.uid) {
-      memory = Memory();
-      memory.uid = snapshot->cd->meta.uid;
-    }
-    if (memory.foreign && clock_.Now() >= memory.foreign->next_read) {
-      if (auto ok = ReadForeignTemplate(*snapshot, memory); !ok) return ok;
-    } else if (memory.foreign) {
-      // Again at every turn: the queue keeps only the earliest wish of a key, and this turn may have been that of another one.
-      queue_.AddAfter(ComputeDomainKey(key), memory.foreign->next_read - clock_.Now());
-    }
+    Memory& memory = MemoryOf(*snapshot->cd);
+    if (auto ok = FollowForeignTemplate(*snapshot, memory); !ok) return ok;
     LookAtGate(*snapshot, memory);
     const ComputeDomainDecision decision = Decide(*snapshot, memory);
     // An order that was given stays until all of the gang has gone: the first of its claims to go opens the gate.
@@ -182,6 +184,15 @@ Status ComputeDomainReconciler::CreateTemplate(ComputeDomainSnapshot& snapshot, 
   return ReadForeignTemplate(snapshot, memory);
 }
 
+Status ComputeDomainReconciler::FollowForeignTemplate(const ComputeDomainSnapshot& snapshot, Memory& memory) {
+  if (!memory.foreign) return {};
+  const SteadyTime now = clock_.Now();
+  if (now >= memory.foreign->next_read) return ReadForeignTemplate(snapshot, memory);
+  // Again at every turn: the queue keeps only the earliest wish of a key, and this turn may have been that of another one.
+  queue_.AddAfter(ComputeDomainKey(snapshot.cd->meta.Key()), memory.foreign->next_read - now);
+  return {};
+}
+
 Status ComputeDomainReconciler::ReadForeignTemplate(const ComputeDomainSnapshot& snapshot, Memory& memory) {
   const api::ObjectKey key{snapshot.cd->meta.ns, snapshot.cd->claim_template_name};
   const auto found = cluster_.ReadTemplate(key);
@@ -225,46 +236,10 @@ void ComputeDomainReconciler::TellRefusal(const api::ComputeDomain& before, cons
                   .note = refusal->message});
 }
 
-// partitionPolicy Single: by the cache all pods have left the partition, and others wait elsewhere. The cache may not have seen
-// the newest ones yet, and a second controller that has must not be overruled.
-Status ComputeDomainReconciler::MayMove(const api::ComputeDomain& cd) {
-  const auto claims = cluster_.ListClaims(cd.meta.ns);
-  if (!claims) return Fail(claims.error());
-  for (const ChannelClaim& claim : *claims) {
-    const bool here = claim.InUse() && claim.config->domain_id == cd.meta.uid && world_.MayBeIn(claim.node, cd.status.partition);
-    if (here) return Fail(ErrorCode::kConflict, "a pod of the ComputeDomain is in partition " + cd.status.partition);
-  }
-  return {};
-}
-
-// No lease is Active, so no Prepare passes its check from now on. One that has passed it reported its channel before, and its
-// claim was in use: lists that begin now show both. What is left of a pod without claim runs out, and keeps nobody waiting.
-Status ComputeDomainReconciler::MayChoose(const api::ComputeDomain& cd, const std::string& partition) {
-  const auto claims = cluster_.ListClaims(cd.meta.ns);
-  if (!claims) return Fail(claims.error());
-  std::set<std::string> elsewhere;
-  for (const ChannelClaim& claim : *claims) {
-    if (claim.InUse() && claim.config->domain_id == cd.meta.uid && !world_.MustBeIn(claim.node, partition))
-      elsewhere.insert(claim.node);
-  }
-  if (elsewhere.empty()) return {};
-  const auto nodes = cluster_.ListNodes();
-  if (!nodes) return Fail(nodes.error());
-  for (const domain::NodePtr& node : *nodes) {
-    if (!elsewhere.contains(node->meta.name)) continue;
-    for (const api::NodeChannel& entry : node->status.channels) {
-      if (entry.compute_domain_uid == cd.meta.uid && api::IdentityOf(entry.domain).clique_id != partition)
-        return Fail(ErrorCode::kConflict, "a pod of the ComputeDomain has begun on node " + node->meta.name);
-    }
-  }
-  return {};
-}
-
 Status ComputeDomainReconciler::WriteStatus(const ComputeDomainSnapshot& snapshot, const ComputeDomainDecision& decision,
                                             Memory& memory) {
-  const std::string& partition = snapshot.cd->status.partition;
-  if (partition != decision.status->partition) {
-    if (auto ok = partition.empty() ? MayChoose(*snapshot.cd, decision.status->partition) : MayMove(*snapshot.cd); !ok) return ok;
+  if (snapshot.cd->status.partition != decision.status->partition) {
+    if (auto ok = MayChangePartition(cluster_, world_, *snapshot.cd, decision.status->partition); !ok) return ok;
   }
   if (auto ok = cluster_.WriteStatus(*snapshot.cd, *decision.status); !ok) {
     TellInEvent(*snapshot.cd, "StatusRefused", "the status cannot be written, and what it says may be out of date", ok.error(),

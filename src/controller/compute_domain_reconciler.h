@@ -55,8 +55,7 @@ class ComputeDomainReconciler {
     SteadyTime gate_since{};
   };
 
-  Status MayMove(const api::ComputeDomain& cd);
-  Status MayChoose(const api::ComputeDomain& cd, const std::string& partition);
+  Memory& MemoryOf(const api::ComputeDomain& cd);
   void LookAtGate(ComputeDomainSnapshot& snapshot, Memory& memory);
   ComputeDomainDecision Decide(ComputeDomainSnapshot& snapshot, Memory& memory) const;
   Status CreateTemplateFor(const api::ComputeDomain& cd);
@@ -66,6 +65,7 @@ class ComputeDomainReconciler {
   Status TellInStatus(ComputeDomainSnapshot& snapshot, Refusal& refusal, const Error& error, Memory& memory);
   void TellInEvent(const api::ComputeDomain& cd, const std::string& reason, const std::string& what, const Error& error,
                    Memory& memory);
+  Status FollowForeignTemplate(const ComputeDomainSnapshot& snapshot, Memory& memory);
   Status ReadForeignTemplate(const ComputeDomainSnapshot& snapshot, Memory& memory);
   void TellRefusal(const api::ComputeDomain& before, const api::ComputeDomainStatus& written);
   Status WriteStatus(const ComputeDomainSnapshot& snapshot, const ComputeDomainDecision& decision, Memory& memory);

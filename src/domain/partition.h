@@ -19,7 +19,7 @@ namespace cd::domain {
 // A partition stays chosen while a pod is there, or none is anywhere. Left by all pods while others wait elsewhere, it is given
 // up first (empty), then its lease is drained, and only then another one is chosen: a pod that comes to the old one meanwhile
 // finds its channel withdrawn, or brings the choice back, as does one that had passed its check before the lease was drained. The
-// most nodes win, then the first by name. What is given here comes from a cache; see MayChoose for the proof.
+// most nodes win, then the first by name. What is given here comes from a cache; see MayChangePartition for the proof.
 std::string ChoosePartition(const std::string& standing, const std::map<std::string, int>& nodes,
                             const std::set<std::string>& leased, const std::set<std::string>& begun);
 
