@@ -7,7 +7,7 @@ PYTHON := $(VENV)/bin/python
 LAB := lab/lab
 NODES ?= 4
 
-.PHONY: help setup build lab demo test test-unit test-parts test-e2e test-combinations test-faults-short test-faults sanitize tsan fuzz simulate check bench lint format image image-arm64 test-arm64 lab-down
+.PHONY: help setup build lab demo test test-unit test-parts test-e2e test-combinations test-faults-short test-faults sanitize tsan fuzz simulate check bench bench-conversion lint format image image-arm64 test-arm64 lab-down
 
 help: ## what each target does
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -114,6 +114,10 @@ bench: lab ## measure latency, API requests and memory against two controls, on 
 	$(PYTHON) -m bench.image
 	$(LAB) images import build/image/computedomain-bench.tar
 	$(LAB) exec $(CURDIR)/$(PYTHON) -m bench $(BENCH)
+
+bench-conversion: build/.setup ## what one request of the API server to convert 5,000 ComputeDomains costs, beside a control
+	cmake --preset release >/dev/null && cmake --build --preset release -j $(JOBS) --target bench-conversion
+	build/release/bench/bench-conversion
 
 lab-down: ## stop the lab and remove all it made
 	$(LAB) down
