@@ -95,7 +95,8 @@ TEST(ResourceClaimTest, config_for_the_parent_request_covers_its_alternatives) {
 
 TEST(ResourceClaimTest, config_of_another_request_does_not_count) {
   EXPECT_THAT(DomainOf(Claim({Device("channel", "channel-0")}, {Config(kRed, "FromClaim", {"gpu"})})),
-              AllOf(HasSubstr("team/c"), HasSubstr("\"channel\""), HasSubstr("ResourceClaimTemplate")));
+              AllOf(HasSubstr("team/c"), HasSubstr("\"channel\""),
+                    HasSubstr("so no ComputeDomain is named; use the ResourceClaimTemplate")));
 }
 
 TEST(ResourceClaimTest, foreign_devices_and_configs_are_ignored) {
@@ -115,13 +116,15 @@ TEST(ResourceClaimTest, daemon_device_has_no_channel) {
 TEST(ResourceClaimTest, two_domains_in_one_claim_are_refused) {
   EXPECT_THAT(DomainOf(Claim({Device("a", "channel-0"), Device("b", "channel-0")},
                              {Config(kRed, "FromClaim", {"a"}), Config(kBlue, "FromClaim", {"b"})})),
-              AllOf(HasSubstr(kRed), HasSubstr(kBlue), HasSubstr("one claim for each")));
+              AllOf(HasSubstr(kRed), HasSubstr(kBlue),
+                    HasSubstr("of another request; a claim belongs to one ComputeDomain: make one claim for each")));
 }
 
 TEST(ResourceClaimTest, daemon_config_on_a_channel_is_refused) {
   json config = Config(kRed, "FromClaim");
   config["opaque"]["parameters"]["kind"] = "ComputeDomainDaemonConfig";
-  EXPECT_THAT(DomainOf(Claim({Device("channel", "channel-0")}, {config})), HasSubstr("ComputeDomainChannelConfig"));
+  EXPECT_THAT(DomainOf(Claim({Device("channel", "channel-0")}, {config})),
+              HasSubstr("does not fit device channel-0; set it to \"ComputeDomainChannelConfig\""));
 }
 
 TEST(ResourceClaimTest, wrong_type_names_its_path) {

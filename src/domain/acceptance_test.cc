@@ -43,19 +43,20 @@ TEST_P(RefusedTest, names_field_value_and_remedy) {
   EXPECT_THAT(*why, AllOf(HasSubstr(GetParam().field), HasSubstr(GetParam().value), HasSubstr(GetParam().remedy)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, RefusedTest,
-                         ::testing::Values(RefusedCase{"allocation",
-                                                       [](auto& cd) { cd.allocation_mode = api::AllocationMode::kAll; },
-                                                       "spec.channel.allocationMode", "All", "or Single"},
-                                           RefusedCase{"imex", [](auto& cd) { cd.imex = api::ImexConfig{}; }, "spec.imex",
-                                                       "shared", "isolationMode Domain"},
-                                           RefusedCase{"quorum",
-                                                       [](auto& cd) {
-                                                         cd.isolation_mode = api::IsolationMode::kDomain;
-                                                         cd.imex = api::ImexConfig{"FULL", {}, {}};
-                                                       },
-                                                       "spec.imex.waitForQuorum", "FULL", "use NONE or RECOVERY"}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Cases, RefusedTest,
+    ::testing::Values(RefusedCase{"allocation", [](auto& cd) { cd.allocation_mode = api::AllocationMode::kAll; },
+                                  "spec.channel.allocationMode", "All", "needs spec.isolationMode Domain; use that, or Single"},
+                      RefusedCase{"imex", [](auto& cd) { cd.imex = api::ImexConfig{}; },
+                                  "spec.imex: needs spec.isolationMode Domain", "shared", "isolationMode Domain"},
+                      RefusedCase{"quorum",
+                                  [](auto& cd) {
+                                    cd.isolation_mode = api::IsolationMode::kDomain;
+                                    cd.imex = api::ImexConfig{"FULL", {}, {}};
+                                  },
+                                  "spec.imex.waitForQuorum", "FULL waits for every line of the node map",
+                                  "use NONE or RECOVERY"}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 TEST(AcceptanceTest, all_refused_fields_are_named_at_once) {
   api::ComputeDomain cd = testing::Red();

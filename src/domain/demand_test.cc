@@ -52,7 +52,8 @@ TEST(JudgeTest, domain_of_another_namespace_is_refused_naming_both) {
   const auto judgement = Judge(Wish(kRed), Known([](auto& cd) { cd.meta.ns = "rivals"; }));
   EXPECT_EQ(judgement.verdict, Verdict::kRefuse);
   EXPECT_EQ(judgement.refusal.reason, "OtherNamespace");
-  EXPECT_THAT(judgement.refusal.message, AllOf(HasSubstr("rivals"), HasSubstr("team"), HasSubstr("create one here")));
+  EXPECT_THAT(judgement.refusal.message,
+              AllOf(HasSubstr("rivals"), HasSubstr("team"), HasSubstr("serves its own namespace only: create one here")));
 }
 
 TEST(JudgeTest, mode_that_is_not_the_domains_is_refused_naming_both) {
@@ -64,7 +65,7 @@ TEST(JudgeTest, mode_that_is_not_the_domains_is_refused_naming_both) {
 TEST(JudgeTest, domain_that_is_not_accepted_is_refused_with_the_reason) {
   const auto judgement = Judge(Wish(kRed), Known([](auto& cd) { cd.imex = api::ImexConfig{}; }));
   EXPECT_EQ(judgement.refusal.reason, "NotAccepted");
-  EXPECT_THAT(judgement.refusal.message, HasSubstr("spec.imex"));
+  EXPECT_THAT(judgement.refusal.message, AllOf(HasSubstr("red is not accepted: "), HasSubstr("spec.imex")));
 }
 
 TEST(JudgeTest, claims_of_a_deleted_domain_are_left_alone) {
@@ -84,6 +85,7 @@ struct NodeCase {
   const char* name;
   api::FabricState fabric;
   const char* reason;
+  const char* says;
 };
 
 class NodeRefusalTest : public ::testing::TestWithParam<NodeCase> {};
@@ -95,15 +97,17 @@ TEST_P(NodeRefusalTest, says_what_is_wrong_with_the_node) {
   const auto refusal = RefuseForNode(Wish(kRed), node, kRequired);
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->reason, GetParam().reason);
-  EXPECT_THAT(refusal->message, AllOf(HasSubstr("node a"), HasSubstr("GPU 0 says so")));
+  EXPECT_THAT(refusal->message, AllOf(HasSubstr("node a"), HasSubstr("GPU 0 says so"), HasSubstr(GetParam().says)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, NodeRefusalTest,
-                         ::testing::Values(NodeCase{"none", api::FabricState::kNone, "NoFabric"},
-                                           NodeCase{"forming", api::FabricState::kForming, "FabricForming"},
-                                           NodeCase{"degraded", api::FabricState::kDegraded, "FabricDegraded"},
-                                           NodeCase{"mixed", api::FabricState::kMixed, "MixedCliques"}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Cases, NodeRefusalTest,
+    ::testing::Values(NodeCase{"none", api::FabricState::kNone, "NoFabric", "has no GPU on a multi-node NVLink fabric"},
+                      NodeCase{"forming", api::FabricState::kForming, "FabricForming", "is registering with the NVLink fabric"},
+                      NodeCase{"degraded", api::FabricState::kDegraded, "FabricDegraded",
+                               "is attached to the NVLink fabric, but not healthy"},
+                      NodeCase{"mixed", api::FabricState::kMixed, "MixedCliques", "are in different cliques"}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 // Else what the server stores would differ from what is wanted, and be written for ever.
 TEST(NodeRefusalTest, long_message_of_a_node_is_cut_between_characters) {
@@ -117,6 +121,26 @@ TEST(NodeRefusalTest, long_message_of_a_node_is_cut_between_characters) {
     EXPECT_LE(refusal->message.size(), 2'000U);
     EXPECT_TRUE(refusal->message.ends_with("é"));
   }
+}
+
+TEST(NodeRefusalTest, what_has_run_out_is_named_with_its_number) {
+  EXPECT_THAT(RefuseNoChannel(Wish(kRed), kClique).message, HasSubstr(std::string("all channels of clique ") + kClique));
+  EXPECT_THAT(RefuseNoSlot(Wish(kRed), kClique, 24).message,
+              AllOf(HasSubstr("node a has no slot in the IMEX domain of clique"), HasSubstr("all 24")));
+}
+
+TEST(NodeRefusalTest, processes_of_an_ended_domain_are_named_with_their_channel) {
+  const auto refusal = RefuseForeignChannels(Wish(kRed), Holding(Node("a"), 7, kBlue));
+  EXPECT_EQ(refusal.reason, "HoldsForeignChannels");
+  EXPECT_THAT(refusal.message,
+              AllOf(HasSubstr("still has processes of ComputeDomains that ended here (channel 7"), HasSubstr(kBlue)));
+}
+
+TEST(NodeRefusalTest, other_partition_is_named_beside_the_one_that_was_chosen) {
+  ComputeDomainView view = Known([](auto& cd) { cd.status.partition = "chosen.1"; }).cached.at(kRed);
+  const auto refusal = RefuseOtherPartition(Wish(kRed), view, "other.2");
+  EXPECT_THAT(refusal.message, AllOf(HasSubstr("has spec.partitionPolicy Single and its pods run in NVLink partition chosen.1"),
+                                     HasSubstr("other.2")));
 }
 
 TEST(NodeRefusalTest, healthy_or_silent_node_is_not_refused) {
@@ -134,7 +158,7 @@ TEST(NodeRefusalTest, optional_fabric_is_content_with_none_but_not_with_silence)
   const auto refusal = RefuseForNode(Wish(kRed), silent, api::FabricPolicy::kOptional);
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->reason, "FabricUnknown");
-  EXPECT_THAT(refusal->message, AllOf(HasSubstr("node a"), HasSubstr("no NVIDIA driver"), HasSubstr("repair")));
+  EXPECT_THAT(refusal->message, AllOf(HasSubstr("node a"), HasSubstr("is not known (no NVIDIA driver)"), HasSubstr("repair")));
   api::ImexNode sick = Node("a");
   sick.status.fabric = api::FabricState::kDegraded;
   EXPECT_EQ(RefuseForNode(Wish(kRed), sick, api::FabricPolicy::kOptional)->reason, "FabricDegraded");

@@ -36,6 +36,7 @@ TEST(GatingTest, it_settles_first) {
   const auto decision = DecideGate(input);
   EXPECT_FALSE(decision.release);
   EXPECT_EQ(decision.formed.reason, "Settling");
+  EXPECT_THAT(decision.formed.message, HasSubstr("2 nodes stay connected for 5 s"));
   EXPECT_EQ(decision.again, Duration{3'800});
 }
 
@@ -45,7 +46,7 @@ TEST(GatingTest, too_few_nodes_wait_and_are_counted) {
   const auto decision = DecideGate(input);
   EXPECT_FALSE(decision.release);
   EXPECT_EQ(decision.formed.reason, "NodesMissing");
-  EXPECT_THAT(decision.formed.message, HasSubstr("1 node of 2"));
+  EXPECT_THAT(decision.formed.message, HasSubstr("1 node of 2 (spec.gating.minNodes) have a pod"));
   EXPECT_EQ(decision.again, Duration{594'000}) << "the time-out";
 }
 
@@ -71,7 +72,10 @@ TEST(GatingTest, without_pods_nothing_waits) {
 TEST(GatingTest, without_min_nodes_the_owners_tell) {
   GateInput input = Complete();
   input.gating.min_nodes.reset();
-  EXPECT_FALSE(DecideGate(input).release) << "the owners are not read yet";
+  const auto unread = DecideGate(input);
+  EXPECT_FALSE(unread.release);
+  EXPECT_EQ(unread.formed.reason, "OwnersUnknown");
+  EXPECT_THAT(unread.formed.message, HasSubstr("the owners of the pods are being read"));
   input.workloads = {Of("Job train", 3, 2)};
   const auto waits = DecideGate(input);
   EXPECT_FALSE(waits.release);
@@ -88,7 +92,7 @@ TEST(GatingTest, owner_that_tells_nothing_asks_for_min_nodes) {
   const auto decision = DecideGate(input);
   EXPECT_FALSE(decision.release);
   EXPECT_EQ(decision.formed.reason, "MinNodesNeeded");
-  EXPECT_THAT(decision.formed.message, AllOf(HasSubstr("MPIJob train"), HasSubstr("spec.gating.minNodes")));
+  EXPECT_THAT(decision.formed.message, AllOf(HasSubstr("MPIJob train"), HasSubstr("set spec.gating.minNodes")));
 }
 
 TEST(GatingTest, owner_that_waits_for_readiness_is_named_instead_of_waited_for) {
@@ -100,7 +104,8 @@ TEST(GatingTest, owner_that_waits_for_readiness_is_named_instead_of_waited_for) 
     const auto decision = DecideGate(input);
     EXPECT_FALSE(decision.release);
     EXPECT_EQ(decision.formed.reason, "OwnerWaitsForReadiness");
-    EXPECT_THAT(decision.formed.message, AllOf(HasSubstr("StatefulSet train"), HasSubstr("Parallel")));
+    EXPECT_THAT(decision.formed.message,
+                AllOf(HasSubstr("StatefulSet train"), HasSubstr("a held pod never is"), HasSubstr("Parallel")));
   }
   input.gating.min_nodes = 1;
   EXPECT_TRUE(DecideGate(input).release) << "minNodes that it creates at once is enough";
@@ -116,8 +121,8 @@ TEST(GatingTest, fail_says_what_was_missing_and_stays) {
   EXPECT_FALSE(decision.release);
   EXPECT_FALSE(decision.again);
   EXPECT_EQ(decision.formed.reason, kGateTimedOut);
-  EXPECT_THAT(decision.formed.message,
-              AllOf(HasSubstr("spec.gating.timeoutSeconds"), HasSubstr("1 node of 2"), HasSubstr("deleted")));
+  EXPECT_THAT(decision.formed.message, AllOf(HasSubstr("spec.gating.timeoutSeconds"), HasSubstr("1 node of 2"),
+                                             HasSubstr("its pods are refused until all of them are deleted")));
   input.nodes = 2;
   EXPECT_FALSE(DecideGate(input).release) << "a pod that was refused for good is not started after all";
 }

@@ -155,10 +155,12 @@ TEST(RefuseInDomainTest, both_kinds_are_told_whose_the_node_is) {
   const auto shared = RefuseInDomain(world.demands[0], world.known.cached.at(kRed), world.node, testing::Domain(), true);
   ASSERT_TRUE(shared);
   EXPECT_EQ(shared->reason, "NodeIsShared");
+  EXPECT_THAT(shared->message, HasSubstr("it needs the node for itself"));
   const api::ImexDomain exclusive = NewDomain(world.exclusive, world.known.cached, {});
   const auto alone = RefuseInDomain(world.demands[1], world.known.cached.at(kBlue), world.node, exclusive, true);
   ASSERT_TRUE(alone);
   EXPECT_EQ(alone->reason, "NodeIsExclusive");
+  EXPECT_THAT(alone->message, HasSubstr("nobody else runs there while its pod does"));
   EXPECT_THAT(alone->message, HasSubstr("team/red"));
 }
 

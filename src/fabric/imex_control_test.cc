@@ -120,8 +120,10 @@ TEST(ExplainLastLine, stamps_that_differ_at_every_start_are_left_out) {
 }
 
 TEST(ExplainLastLine, a_second_daemon_is_told_who_is_in_its_way) {
-  EXPECT_THAT(ExplainLastLine("[ERROR] session: NV_ERR_IN_USE"),
-              testing::AllOf(testing::StartsWith("session: NV_ERR_IN_USE; "), testing::HasSubstr("stop and disable it")));
+  EXPECT_THAT(
+      ExplainLastLine("[ERROR] session: NV_ERR_IN_USE"),
+      testing::AllOf(testing::StartsWith("session: NV_ERR_IN_USE; "), testing::HasSubstr("another nvidia-imex runs on this node"),
+                     testing::HasSubstr("stop and disable it")));
   EXPECT_EQ(ExplainLastLine("NV_ERR_STATE_IN_USE"), "NV_ERR_STATE_IN_USE");
 }
 

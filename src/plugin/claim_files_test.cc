@@ -135,7 +135,8 @@ TEST_F(ClaimFilesTest, all_channels_are_refused_where_the_driver_does_not_say_ho
   const Status written = files.Write(entry);
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().code, ErrorCode::kFailedPrecondition);
-  EXPECT_THAT(written.error().message, HasSubstr("ImexChannelCount"));
+  EXPECT_THAT(written.error().message,
+              ::testing::AllOf(HasSubstr("the number of IMEX channels is unknown"), HasSubstr("ImexChannelCount")));
   EXPECT_TRUE(files.Write(ChannelEntry(2))) << "a single channel needs no count";
 }
 
@@ -200,8 +201,15 @@ TEST_F(ClaimFilesTest, node_without_imex_says_what_to_install) {
   ASSERT_FALSE(written);
   EXPECT_THAT(written.error().message,
               HasSubstr("nvidia-imex-ctl is missing below /run/nvidia/driver (looked in usr/bin, usr/sbin, "
-                        "bin, sbin, opt/bin): install the IMEX package"));
+                        "bin, sbin, opt/bin): install the IMEX package beside the driver"));
   EXPECT_FALSE(std::filesystem::exists(CdiPath(3)));
+}
+
+TEST_F(ClaimFilesTest, daemon_without_the_kernel_driver_says_what_is_missing) {
+  dir.Write("devices", "Character devices:\n  1 mem\n");
+  const auto written = files.Write(DaemonEntry(3));
+  ASSERT_FALSE(written);
+  EXPECT_THAT(written.error().message, HasSubstr("IMEX capability device: "));
 }
 
 TEST_F(ClaimFilesTest, uid_that_is_no_file_name_removes_nothing) {

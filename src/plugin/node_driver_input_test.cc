@@ -48,10 +48,20 @@ INSTANTIATE_TEST_SUITE_P(
         BadClaim{"allocation_mode_of_another_kind", [](auto& c) { Parameters(c)["allocationMode"] = "All"; },
                  "allocationMode: All, but ComputeDomain red-ns/red has spec.channel.allocationMode Single"},
         BadClaim{"no_config", [](auto& c) { c["status"]["allocation"]["devices"].erase("config"); }, "red-ns/claim-1"},
-        BadClaim{"replaced_claim", [](auto& c) { c["metadata"]["uid"] = ClaimUid(9); }, "was replaced by another"},
+        BadClaim{"replaced_claim", [](auto& c) { c["metadata"]["uid"] = ClaimUid(9); },
+                 "was replaced by another of the same name"},
         BadClaim{"not_allocated", [](auto& c) { c["status"].erase("allocation"); }, "is not allocated"},
         BadClaim{"other_node", [](auto& c) { FirstResult(c)["pool"] = "node-9"; }, "is allocated on node \"node-9\""},
-        BadClaim{"unknown_device", [](auto& c) { FirstResult(c)["device"] = "gpu-3"; }, "device \"gpu-3\""},
+        BadClaim{"unknown_device", [](auto& c) { FirstResult(c)["device"] = "gpu-3"; }, "is not one this driver offers"},
+        BadClaim{"device_of_another_driver", [](auto& c) { FirstResult(c)["driver"] = "gpu.nvidia.com"; },
+                 "has no device of driver"},
+        BadClaim{"both_devices",
+                 [](auto& c) {
+                   auto daemon = FirstResult(c);
+                   daemon["device"] = "daemon";
+                   c["status"]["allocation"]["devices"]["results"].push_back(daemon);
+                 },
+                 "asks for a channel and the daemon device; use one claim for each"},
         BadClaim{"deleted_claim", [](auto& c) { c["metadata"]["deletionTimestamp"] = "2026-11-30T18:00:00Z"; },
                  "is being deleted"},
         BadClaim{"daemon_for_a_tenant", [](auto& c) { FirstResult(c)["device"] = "daemon"; },
@@ -97,6 +107,18 @@ TEST_F(NodeDriverTest, allocation_mode_that_is_not_the_compute_domains_is_refuse
   Prepare(ClaimRef(1));
   executor.Advance(kExplainAfter);
   EXPECT_THAT(Error(), HasSubstr("allocationMode: Single, but ComputeDomain red-ns/red has spec.channel.allocationMode All"));
+  ExpectNothingWritten();
+}
+
+TEST_F(NodeDriverTest, compute_domain_that_is_being_deleted_is_said_to_be) {
+  SetDomain({});
+  api.Put(
+      api::kComputeDomains,
+      {{"metadata", {{"name", "red"}, {"namespace", "red-ns"}, {"uid", kRedUid}, {"deletionTimestamp", "2026-11-30T18:00:00Z"}}},
+       {"spec", {{"channel", {{"resourceClaimTemplate", {{"name", "t"}}}}}}}});
+  Prepare(ClaimRef(1));
+  executor.Advance(kExplainAfter);
+  EXPECT_THAT(Error(), HasSubstr("ComputeDomain red-ns/red is being deleted; delete its pods and claims as well"));
   ExpectNothingWritten();
 }
 

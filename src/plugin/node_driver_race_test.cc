@@ -29,7 +29,7 @@ TEST_F(NodeDriverTest, stale_retry_after_unprepare_by_the_other_instance_is_refu
   Unprepare(other, ClaimRef(1));  // ended in the other
   report.held[0]({});
   executor.RunPosted();
-  EXPECT_THAT(Error(), HasSubstr("was unprepared while this Prepare was under way"));
+  EXPECT_THAT(Error(), HasSubstr("the claim was unprepared while this Prepare was under way"));
   EXPECT_TRUE(Stored().claims.empty());
   EXPECT_FALSE(std::filesystem::exists(CdiPath(1)));
 }
@@ -68,6 +68,39 @@ TEST_F(NodeDriverTest, what_one_instance_prepared_the_other_unprepares) {
   Prepare(other, ClaimRef(1), 2);
   EXPECT_EQ(Error(1), "prepared");
   Unprepare(other, ClaimRef(1));
+  EXPECT_TRUE(Stored().claims.empty());
+}
+
+TEST_F(NodeDriverTest, commit_that_finds_the_lock_taken_says_so_when_time_is_up) {
+  report.answering = false;
+  Prepare(ClaimRef(1));
+  FileLock other(dir.path() / "plugin" / "serialize.lock");
+  ASSERT_TRUE(other.TryLock().value());
+  executor.Advance(kPrepareLimit / 2);  // so that the call's time is up before the lock's
+  report.held[0]({});
+  executor.Advance(kPrepareLimit / 2 + kOvertime);
+  EXPECT_THAT(Error(), HasSubstr("the node lock is held by another process"));
+}
+
+TEST_F(NodeDriverTest, channel_whose_last_use_is_not_reported_is_not_given_again) {
+  state.Transact(
+      [](Checkpoint& c) {
+        c.withdrawing.insert({kDomainUid, 7, kRedUid, kDomain});
+        return Status{};
+      },
+      [](const Status& s) { EXPECT_TRUE(s); });
+  Prepare(ClaimRef(1));
+  executor.Advance(kPrepareLimit);
+  EXPECT_THAT(Error(), HasSubstr("the end of the channel's last use is not reported"));
+}
+
+TEST_F(NodeDriverTest, another_channel_than_the_one_begun_with_is_not_taken) {
+  view.daemon.state = api::DaemonState::kStarting;
+  driver.SetView(std::make_shared<NodeView>(view));
+  Prepare(ClaimRef(1));
+  SetDomain({Lease(8, kRedUid)});
+  executor.RunPosted();
+  EXPECT_THAT(Error(), HasSubstr("was given another channel while this Prepare was under way"));
   EXPECT_TRUE(Stored().claims.empty());
 }
 

@@ -45,7 +45,7 @@ TEST_F(NodeDriverTest, further_pod_does_not_start_by_a_lease_that_is_drained) {
   StoreDomain({Lease(7, kRedUid, "red-ns", api::LeaseState::kDraining)});
   Prepare(ClaimRef(2), 2);
   EXPECT_THAT(Error(1), HasSubstr("channel 7 of IMEXDomain"));
-  EXPECT_THAT(Error(1), HasSubstr("is no longer granted"));
+  EXPECT_THAT(Error(1), HasSubstr("is no longer granted to ComputeDomain"));
   EXPECT_FALSE(std::filesystem::exists(CdiPath(2)));
 }
 
@@ -330,14 +330,14 @@ TEST_F(NodeDriverTest, daemons_claim_outlives_a_damaged_checkpoint) {
 TEST_F(NodeDriverTest, channel_without_the_kernel_driver_says_what_is_missing) {
   dir.Write("devices", "Character devices:\n  1 mem\n");
   Prepare(ClaimRef(1));
-  EXPECT_THAT(Error(), HasSubstr("IMEX channel device"));
+  EXPECT_THAT(Error(), HasSubstr("IMEX channel device: "));
   EXPECT_TRUE(Stored().claims.empty());
 }
 
 TEST_F(NodeDriverTest, acknowledged_maintenance_lets_nothing_be_prepared) {
   state.Transact([](Checkpoint& c) { return SetMaintenance(c, "upgrade-1"); }, [](const Status& s) { EXPECT_TRUE(s); });
   Prepare(ClaimRef(1));
-  EXPECT_THAT(Error(), HasSubstr("under maintenance"));
+  EXPECT_THAT(Error(), HasSubstr("the node is under maintenance (upgrade-1)"));
   EXPECT_TRUE(Stored().claims.empty());
 }
 

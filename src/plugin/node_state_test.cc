@@ -98,6 +98,7 @@ TEST_F(NodeStateTest, the_lock_of_another_process_is_awaited_but_not_for_ever) {
   executor.Advance(Duration(10'100));
   EXPECT_EQ(done, 2);
   EXPECT_EQ(result.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(result.error().message, HasSubstr("another process holds the node lock for more than 10 s"));
 }
 
 TEST_F(NodeStateTest, another_boot_drops_everything_held) {
@@ -149,7 +150,8 @@ TEST_P(GoDriverTest, what_it_has_prepared_is_neither_lost_nor_overlooked) {
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, ErrorCode::kFailedPrecondition);
   EXPECT_THAT(done.error().message,
-              ::testing::AllOf(HasSubstr("checkpoint.json"), HasSubstr(GetParam().claim), HasSubstr("delete their pods")));
+              ::testing::AllOf(HasSubstr("checkpoint.json is the checkpoint of another driver of this name"),
+                               HasSubstr(GetParam().claim), HasSubstr("delete their pods")));
   EXPECT_EQ(Slurp(state.path()), GetParam().text) << "left for the driver that wrote it";
 }
 

@@ -68,9 +68,9 @@ def test_every_field_at_once(api: ApiServer) -> None:
 
 @pytest.mark.parametrize(("spec", "words"), [
     ({"channel": {"resourceClaimTemplate": {"name": "x"}, "allocationMode": "All"}},
-     ["spec.channel.allocationMode", "set isolationMode to Domain, or allocationMode to Single"]),
-    ({"imex": {"logLevel": 1}}, ["spec.imex", "remove imex, or set isolationMode to Domain"]),
-    ({"channel": {"resourceClaimTemplate": {"name": "Red_Channel"}}}, ["spec.channel.resourceClaimTemplate.name", "DNS subdomain name"]),
+     ["spec.channel.allocationMode", "All takes every channel of an IMEX domain", "set isolationMode to Domain, or allocationMode to Single"]),
+    ({"imex": {"logLevel": 1}}, ["spec.imex", "a shared IMEX domain takes its settings from the cluster: remove imex, or set isolationMode to Domain"]),
+    ({"channel": {"resourceClaimTemplate": {"name": "Red_Channel"}}}, ["spec.channel.resourceClaimTemplate.name", "must be a DNS subdomain name"]),
     ({"channel": {"resourceClaimTemplate": {"name": "../x"}}}, ["spec.channel.resourceClaimTemplate.name", "DNS subdomain name"]),
     ({"channel": {"resourceClaimTemplate": {"name": ""}}}, ["spec.channel.resourceClaimTemplate.name"]),
     ({"channel": {"resourceClaimTemplate": {"name": "x" * 254}}}, ["spec.channel.resourceClaimTemplate.name", "253"]),
