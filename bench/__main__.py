@@ -15,6 +15,7 @@ from bench import noop, report, sizes, timeline, usage
 from bench.audit import AuditLog, open_watches, tally
 from bench.domains import Domains
 from bench.errors import BenchError
+from bench.gangs import Gangs
 from bench.life import Lives
 from bench.pods import Pods
 from bench.results import Results
@@ -89,7 +90,7 @@ def measure(cluster: Cluster, options: argparse.Namespace, nodes: list[str], res
     domains = None if options.controls_only else Domains(cluster, BENCH_NAMESPACE)
     if domains:
         domains.wait_at_rest(nodes)
-    rounds = Rounds(pods, domains, nodes, options.rest)
+    rounds = Rounds(pods, domains, Gangs(pods, domains, nodes, BENCH_NAMESPACE) if domains else None, nodes, options.rest)
     say(f"warm-up, not counted: {rounds.play(0)}")
     rounds.samples = results.samples
     began = log.position()

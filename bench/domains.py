@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from bench.observed import Observed
 from lab.client import CLAIM_TEMPLATE, COMPUTE_DOMAIN, IMEX_DOMAIN, IMEX_NODE, Cluster, Object, compute_domain_manifest, condition
@@ -38,10 +39,10 @@ class Domains:
         self._imex_domains = Observed(IMEX_DOMAIN)
         self._imex_nodes = Observed(IMEX_NODE)
 
-    def create(self, name: str, isolation: str = "Channel") -> int:
+    def create(self, name: str, **spec: Any) -> int:
         """Wall clock in ns just before the request."""
         began_ns = time.time_ns()
-        self._cluster.create(COMPUTE_DOMAIN, compute_domain_manifest(name, template_of(name), isolationMode=isolation), self._namespace)
+        self._cluster.create(COMPUTE_DOMAIN, compute_domain_manifest(name, template_of(name), **spec), self._namespace)
         return began_ns
 
     def wait_accepted(self, name: str) -> int:
@@ -77,6 +78,17 @@ class Domains:
 
         out = self._imex_nodes.wait(lambda seen: _assignment(seen[node]).get("name") != before, f"{node} out of {before}")
         return out, self._imex_nodes.wait(ready, f"the daemon of {node} READY in another IMEX domain")
+
+    def wait_connected_in(self, uid: str, nodes: list[str]) -> int:
+        """When all of these nodes were in exclusive IMEX domains of the ComputeDomain with that UID, connected with each other."""
+
+        def connected(seen: Mapping[str, Object]) -> bool:
+            found = [seen[node] for node in nodes]
+            inside = all(_assignment(node).get("name", "").startswith(f"{uid}.") for node in found)
+            serving = all(node["status"]["daemon"].get("domainUID") == _assignment(node).get("uid") for node in found)
+            return inside and serving and fully_connected(found)
+
+        return self._imex_nodes.wait(connected, f"the nodes of {uid} connected in its IMEX domain")
 
     def wait_at_rest(self, nodes: list[str]) -> None:
         """The driver ready for pods on every node."""

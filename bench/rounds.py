@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from bench import noop
 from bench.domains import Domains, template_of
+from bench.gangs import SIZE, Gangs
 from bench.pods import Pods
 from bench.samples import Measure, Sample, Samples, Shape
 
@@ -17,7 +18,8 @@ class Rounds:
     """Pods are removed before the next ones come: their end must not disturb the others' start. That removal is measured as well."""
 
     pods: Pods
-    domains: Domains | None  # None: only the controls are measured
+    domains: Domains | None  # None: only the controls are measured, as with gangs
+    gangs: Gangs | None
     nodes: list[str]
     rest: float  # seconds of quiet before each sample
     samples: Samples = field(default_factory=Samples)
@@ -30,6 +32,7 @@ class Rounds:
             lambda: self._one(Shape.NOOP, node, number),
             lambda: self._all(Shape.PLAIN, number),
             lambda: self._all(Shape.NOOP, number),
+            lambda: self._gang_without_claims(number),
         ]
         if domains := self.domains:
             parts += [
@@ -38,6 +41,8 @@ class Rounds:
                 lambda: self._exclusive(domains, node, number),
                 lambda: self._all_of_domain(domains, number),
             ]
+        if gangs := self.gangs:
+            parts.append(lambda: gangs.form(number, self.samples, self.rest))
         first = number % len(parts)
         return f"{node}: " + ", ".join(part() for part in parts[first:] + parts[:first])
 
@@ -88,7 +93,7 @@ class Rounds:
     def _exclusive(self, domains: Domains, node: str, number: int) -> str:
         """The first pod of a ComputeDomain that wants the node for itself, on a node of the shared IMEX domain."""
         domain, pod = f"exclusive-{number}", f"exclusive-{number}"
-        domains.create(domain, isolation="Domain")
+        domains.create(domain, isolationMode="Domain")
         domains.wait_accepted(domain)
         shared = domains.assigned(node)
         time.sleep(self.rest)
@@ -106,6 +111,13 @@ class Rounds:
         took = self._start(Measure.ALL_START, shape, names, self.nodes, noop.TEMPLATE if shape is Shape.NOOP else "")
         self._remove(Measure.ALL_GONE, shape, names)
         return f"all nodes {shape} {took:.3f}"
+
+    def _gang_without_claims(self, number: int) -> str:
+        nodes = self.nodes[:SIZE]
+        names = [f"gang-plain-{number}-{node}" for node in nodes]
+        took = self._start(Measure.GANG_START, Shape.PLAIN, names, nodes, "")
+        self.pods.remove(names)
+        return f"{len(nodes)} nodes {Shape.PLAIN} {took:.3f}"
 
     def _all_of_domain(self, domains: Domains, number: int) -> str:
         domain = f"all-{number}"

@@ -16,7 +16,13 @@ class Shape(StrEnum):
     FURTHER = "further pod"
     COLD = "domain and pod created together"
     EXCLUSIVE = "first pod of an exclusive domain"  # isolationMode Domain, on a node of the shared domain
+    GANG = "gang, created at once"
+    LATE_GANG = "gang, the others' first wait over"
+    EXCLUSIVE_GANG = "gang of an exclusive domain"
     DOMAIN = "new domain"  # on all nodes at once, where it stands for FIRST; and its removal
+
+
+GANGS = (Shape.GANG, Shape.LATE_GANG, Shape.EXCLUSIVE_GANG)
 
 
 class Measure(StrEnum):
@@ -24,6 +30,7 @@ class Measure(StrEnum):
     RESTART = "nvidia-imex restarted into another domain"  # out of the one, the assignment gone → READY in the other
     GONE = "removal of one pod"  # before the request → object gone
     FREED = "removal of a domain"  # before the request → object gone, channel free
+    GANG_START = "start of a gang"  # complete and settled → last container's first instruction; the control from before the first request
     ALL_START = "start on all nodes at once"  # before the first request → last container's first instruction
     ALL_READY = "domain of all nodes Ready, all pairs connected"
     ALL_GONE = "removal on all nodes at once"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bench.figures import compare
 from bench.results import Results
-from bench.samples import Measure, Shape
+from bench.samples import GANGS, Measure, Shape
 
 MS = 1000.0
 MB = 1e6  # memory and sizes are given in millions of bytes
@@ -40,6 +41,13 @@ def _over(measure: Measure, shape: Shape, control: Shape) -> Callable[[Results],
     return milliseconds
 
 
+def _gangs(results: Results) -> float | None:
+    """All formations together: how a gang came about makes no difference to what it is promised."""
+    taken = [seconds for shape in GANGS for seconds in results.samples.of(Measure.GANG_START, shape)]
+    control = results.samples.of(Measure.GANG_START, Shape.PLAIN)
+    return compare(taken, control).median * MS if taken and control else None
+
+
 def _worst_life(field: str) -> Callable[[Results], float | None]:
     return lambda results: max((getattr(life, field) for life in results.lives), default=None)
 
@@ -59,6 +67,7 @@ TARGETS = [
     Target("further pod over no-op claim, median", 30, "ms", _over(Measure.START, Shape.FURTHER, Shape.NOOP)),
     Target("exclusive first pod over no-op claim, median", 2000, "ms", _over(Measure.START, Shape.EXCLUSIVE, Shape.NOOP)),
     Target("all nodes at once over no claim, median", 400, "ms", _over(Measure.ALL_START, Shape.DOMAIN, Shape.PLAIN)),
+    Target("gang once settled over no claim, median", 700, "ms", _gangs),
     Target("API requests of a life, worst", 24, "", _worst_life("total")),
     Target("… of them writes, worst", 14, "", _worst_life("writes")),
     Target("… of them refused, worst", 0, "", _worst_life("refused")),

@@ -8,6 +8,7 @@ import pytest
 from bench import sizes, usage
 from bench.domains import fully_connected
 from bench.errors import BenchError
+from bench.gangs import claims_in_use, were_held
 from lab import oci
 
 
@@ -73,3 +74,18 @@ def imex_node(index, connected, state="Ready"):
 ])
 def test_fully_connected_means_every_pair_in_both_directions(nodes, expected):
     assert fully_connected(nodes) == expected
+
+
+def test_a_gang_is_scheduled_when_the_last_claim_is_reserved():
+    claims = {"a": {"status": {"reservedFor": [{"name": "one"}]}}, "b": {}}
+    assert not claims_in_use(claims, ["one", "two"])
+    claims["b"] = {"status": {"reservedFor": [{"name": "two"}]}}
+    assert claims_in_use(claims, ["one", "two"])
+
+
+def test_a_first_wait_is_over_when_the_pod_says_that_it_is_held():
+    def event(pod, message):
+        return {"involvedObject": {"name": pod}, "message": message}
+
+    events = {"1": event("one", "its pods are held until it has formed"), "2": event("two", "Pulled")}
+    assert were_held(events, ["one"]) and not were_held(events, ["one", "two"])

@@ -20,6 +20,8 @@ def results(first_ms: float = 90) -> Results:
             samples.add(Sample(Measure.START, shape, (milliseconds + noise) / 1000))
     for shape, milliseconds in {Shape.PLAIN: 900, Shape.NOOP: 1000, Shape.DOMAIN: 1250}.items():
         samples.add(Sample(Measure.ALL_START, shape, milliseconds / 1000))
+    for shape, milliseconds in {Shape.PLAIN: 800, Shape.GANG: 1300, Shape.LATE_GANG: 1400, Shape.EXCLUSIVE_GANG: 1600}.items():
+        samples.add(Sample(Measure.GANG_START, shape, milliseconds / 1000))
     process = Usage("compute-domain-controller", "controller-x", "node-1", 12_000_000, 3_000_000, 3, 1.5, 100.0, 0)
     return Results(
         nodes=6, samples=samples, lives=[Tally(20, 12, 0, {"controller patch imexdomains 200": 2}, {"controller watch": 1})],
@@ -36,6 +38,13 @@ def test_a_target_is_judged_by_the_difference_to_its_control(first_ms, kept):
     found = verdict(results(first_ms), "first pod over no-op claim")
     assert found.measured == pytest.approx(first_ms)
     assert found.kept is kept
+
+
+def test_gangs_are_judged_together_however_they_came_about():
+    found = results()
+    assert verdict(found, "gang once settled").measured == pytest.approx(600)
+    found.samples.taken += [Sample(Measure.GANG_START, Shape.LATE_GANG, 1.7)] * 2
+    assert verdict(found, "gang once settled").kept is False
 
 
 def test_the_worst_life_counts():
