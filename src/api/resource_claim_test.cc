@@ -146,12 +146,12 @@ TEST(ResourceClaimTest, slots_are_what_is_consumed_of_a_shared_device_and_one_fo
   };
   json shared = result(kDriverName, "channel-0");
   shared["consumedCapacity"] = {{"slots", "32"}};
-  EXPECT_EQ(slots({shared}), 32);
-  EXPECT_EQ(slots({result(kDriverName, "channel-0"), result(kDriverName, "channel-1")}), 2);
-  EXPECT_EQ(slots({result(kDriverName, "daemon"), result("gpu.nvidia.com", "channel-0")}), 0);
+  EXPECT_EQ(slots(json::array({shared})), 32);
+  EXPECT_EQ(slots(json::array({result(kDriverName, "channel-0"), result(kDriverName, "channel-1")})), 2);
+  EXPECT_EQ(slots(json::array({result(kDriverName, "daemon"), result("gpu.nvidia.com", "channel-0")})), 0);
   for (const char* quantity : {"", "many", "-3", "3k"}) {
     shared["consumedCapacity"] = {{"slots", quantity}};
-    EXPECT_EQ(slots({shared}), 1) << "an unreadable quantity never counts for a whole node: " << quantity;
+    EXPECT_EQ(slots(json::array({shared})), 1) << "an unreadable quantity never counts for a whole node: " << quantity;
   }
 }
 
