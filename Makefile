@@ -28,7 +28,7 @@ build/.setup-arm64: build/.setup packages/debian-arm64.txt
 	scripts/setup arm64
 	@touch $@
 
-PROGRAMS := compute-domain-controller compute-domain-kubelet-plugin compute-domain-daemon
+PROGRAMS := compute-domain-controller compute-domain-kubelet-plugin compute-domain-daemon compute-domain-webhook
 
 image-arm64: build/.setup-arm64 ## the same image for linux/arm64, cross-built
 	cmake --preset release-arm64 >/dev/null

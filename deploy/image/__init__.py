@@ -1,1 +1,1 @@
-"""The driver's container image: three programs, the libraries they need, and nothing to log in with."""
+"""The driver's container image: four programs, the libraries they need, and nothing to log in with."""

@@ -21,7 +21,7 @@ from deploy.image.contents import ARCHITECTURES, CHECKOUT, ListError, entries, r
 # `make test-arm64` sets it and runs the programs under qemu-user.
 ARCHITECTURE = ARCHITECTURES[os.environ.get("CD_ARCHITECTURE", HOST)]
 ARCHIVE = Path(os.environ.get("CD_IMAGE", CHECKOUT / "build" / "image" / f"computedomain-driver-{ARCHITECTURE.name}.tar"))
-PROGRAMS = ["compute-domain-controller", "compute-domain-daemon", "compute-domain-kubelet-plugin"]
+PROGRAMS = ["compute-domain-controller", "compute-domain-daemon", "compute-domain-kubelet-plugin", "compute-domain-webhook"]
 
 
 # --- the image that `make image` wrote

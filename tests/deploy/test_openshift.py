@@ -17,7 +17,7 @@ VARIANTS = {
 
 @pytest.fixture(scope="module", params=VARIANTS.values(), ids=VARIANTS.keys())
 def objects(request: pytest.FixtureRequest, helm: Helm) -> list[Object]:
-    return helm.objects("openshift.enabled=true", *request.param)
+    return helm.objects("openshift.enabled=true", "webhook.enabled=true", *request.param)
 
 
 def pods(objects: list[Object]) -> list[Object]:
@@ -57,7 +57,7 @@ def wishes(pod: Object) -> Object:
 
 
 def test_each_pod_is_admitted_and_could_ask_for_nothing_more(objects: list[Object]) -> None:
-    assert len(pods(objects)) == 3
+    assert len(pods(objects)) == 4
     for pod in pods(objects):
         constraints, wish = constraints_of(objects, pod["serviceAccountName"]), wishes(pod)
         name = constraints["metadata"]["name"]
