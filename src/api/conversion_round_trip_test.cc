@@ -15,7 +15,7 @@ using nlohmann::json;
 
 // CD_ROUND_TRIPS objects of each version, if it is set: 500,000 take two minutes.
 int Objects() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(CD_SANITIZED)
   constexpr int kUsually = 5'000;  // sanitized code is slower
 #else
   constexpr int kUsually = 50'000;
