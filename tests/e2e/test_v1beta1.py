@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import itertools
 import os
 import re
 import subprocess
@@ -16,6 +18,8 @@ from lab.identity import CHECKOUT
 from .conftest import DRIVER_NAMESPACE, reported_channels
 from .driver_pods import pods_of
 
+SECRET = Kind("v1", "Secret", "secrets")
+DEFINITION = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 V1BETA1 = Kind("resource.nvidia.com/v1beta1", "ComputeDomain", "computedomains")
 DOMAIN = {"metadata": {"name": "cd"}, "spec": {"numNodes": 2, "channel": {"resourceClaimTemplate": {"name": "cd-channel"}}}}
 
@@ -36,13 +40,17 @@ def served(cluster: Cluster) -> bool:
     return True
 
 
+THERE, BACK = re.findall(r"^```sh\n(.*?)^```$", (CHECKOUT / "docs" / "api-versions.md").read_text(), re.DOTALL | re.MULTILINE)
+
+
 @pytest.fixture(scope="module")
-def v1beta1(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    there, back = re.findall(r"^```sh\n(.*?)^```$", (CHECKOUT / "docs" / "api-versions.md").read_text(), re.DOTALL | re.MULTILINE)
-    run(there, tmp_path_factory.mktemp("there"))
+def v1beta1(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder with the certificate."""
+    folder = tmp_path_factory.mktemp("there")
+    run(THERE, folder)
     wait_until(lambda: served(cluster), "v1beta1 served", 30)
-    yield
-    run(back, tmp_path_factory.mktemp("back"))
+    yield folder
+    run(BACK, tmp_path_factory.mktemp("back"))
     wait_until(lambda: not served(cluster), "v1beta1 out of service", 30)
     wait_until(lambda: not pods_of(cluster, "webhook"), "the webhook gone", 60)
 
@@ -64,6 +72,8 @@ def test_pods_of_a_v1beta1_object_run_and_both_versions_tell_of_them(cluster: Cl
     uid = cluster.create(V1BETA1, DOMAIN, namespace)["metadata"]["uid"]
     for node in nodes[:2]:
         cluster.create(POD, pod_manifest(node, node, "cd-channel"), namespace)
+    for node in nodes[:2]:
+        wait_until(lambda node=node: running(cluster, node, namespace), f"the pod on {node} running", 90)
     former = wait_until(lambda: found if (found := cluster.get(V1BETA1, "cd", namespace)).get("status", {}).get("status") == "Ready" else None,
                         "status.status Ready", 90)
     assert {n["name"] for n in former["status"]["nodes"]} == set(nodes[:2]) == reported_channels(cluster, uid).keys()
@@ -94,8 +104,34 @@ def test_replicas_replaced_one_by_one_cost_no_request(cluster: Cluster, namespac
         wait_until(gone_and_replaced, f"{victim} gone and replaced", 90)
 
 
+def trust(cluster: Cluster, *certificates: bytes) -> None:
+    bundle = base64.b64encode(b"".join(certificates)).decode()
+    cluster.patch(DEFINITION, "computedomains.resource.nvidia.com", {"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}}}, "")
+
+
+def test_another_certificate_costs_no_request(cluster: Cluster, namespace: str, v1beta1: Path, tmp_path: Path) -> None:
+    cluster.create(V1BETA1, DOMAIN, namespace)
+    (openssl,) = re.findall(r"^openssl (?:.*\\\n)*.*\n", THERE, re.MULTILINE)
+    run(openssl, tmp_path)
+    former, new = (v1beta1 / "tls.crt").read_bytes(), (tmp_path / "tls.crt").read_bytes()
+    pair = {f"tls.{part}": base64.b64encode((tmp_path / f"tls.{part}").read_bytes()).decode() for part in ("crt", "key")}
+    numbers = itertools.count()
+
+    def read_again() -> bool:
+        labelled(cluster, V1BETA1, namespace, str(next(numbers)))  # raises if it fails
+        said = [cluster.logs(pod["metadata"]["name"], DRIVER_NAMESPACE) for pod in pods_of(cluster, "webhook")]
+        return all(text.count("the serving certificate is read") == 2 for text in said)
+
+    trust(cluster, former, new)
+    labelled(cluster, V1BETA1, namespace, "both")
+    cluster.patch(SECRET, "compute-domain-webhook-tls", {"data": pair}, DRIVER_NAMESPACE)
+    wait_until(read_again, "both replicas with the new certificate", 180)
+    trust(cluster, new)
+    labelled(cluster, V1BETA1, namespace, "new")
+
+
 @pytest.fixture
-def scale(cluster: Cluster, v1beta1: None) -> Iterator[Callable[[int], None]]:  # noqa: ARG001
+def scale(cluster: Cluster, v1beta1: Path) -> Iterator[Callable[[int], None]]:  # noqa: ARG001
     """Sets the number of webhooks, and waits for it; afterwards there are two again."""
     def change(replicas: int) -> None:
         cluster.patch(DEPLOYMENT, "compute-domain-webhook", {"spec": {"replicas": replicas}}, DRIVER_NAMESPACE)
