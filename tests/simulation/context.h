@@ -39,6 +39,7 @@ struct Context {
     int min_nodes = 0;           // 0: nobody may be let go but by time
     bool fails = false;          // onTimeout Fail
     std::size_t most_nodes = 0;  // nodes with claims in use at one time, since there were none
+    bool started = false;        // a process of this gang has
   };
   std::map<std::string, Gate> gates;  // of gated ComputeDomains, by UID
   // Indexes of the READY daemons that the node's own one is connected with.

@@ -43,6 +43,7 @@ int main(int argc, char** argv) {
   app.add_option("--seeds", seeds, "Number of seeds")->capture_default_str();
   app.add_option("--steps", options.steps, "Steps with faults in each run")->capture_default_str();
   app.add_option("--lines", lines, "Lines of the trace of a failing seed")->capture_default_str();
+  app.add_option("--gated", options.gated, "ComputeDomains with gating, per mille")->capture_default_str();
   app.add_option("--bug", bugs, "Plant a defect");
   app.add_flag("--trace", options.echo, "Print every step");
   app.add_flag("--logs", logs, "Print what the processes log");
@@ -62,6 +63,7 @@ int main(int argc, char** argv) {
   }
   std::uint64_t steps = 0;
   std::uint64_t containers = 0;
+  std::uint64_t formations = 0;
   std::uint64_t violations = 0;
   std::map<std::string, int> kinds;
   const cd::SteadyTime began = cd::SystemClock().Now();
@@ -70,6 +72,7 @@ int main(int argc, char** argv) {
     const Outcome outcome = Simulation(options).Run();
     steps += outcome.steps;
     containers += outcome.containers;
+    formations += outcome.formations;
     if (outcome.violation.empty()) continue;
     ++kinds[outcome.violation.substr(0, outcome.violation.find(':'))];
     if (violations++ == 0 || seeds == 1) {
@@ -81,9 +84,10 @@ int main(int argc, char** argv) {
     if (stop) break;
   }
   const auto took = static_cast<double>((cd::SystemClock().Now() - began).count()) / 1000.0;
-  std::printf("%llu steps in %llu seeds, %llu processes started, %.1f s, %.0f steps per second, %llu violations\n",
-              static_cast<unsigned long long>(steps), static_cast<unsigned long long>(seeds),
-              static_cast<unsigned long long>(containers), took, static_cast<double>(steps) / std::max(took, 0.001),
-              static_cast<unsigned long long>(violations));
+  std::printf(
+      "%llu steps in %llu seeds, %llu processes started, %llu gangs formed, %.1f s, %.0f steps per second, %llu violations\n",
+      static_cast<unsigned long long>(steps), static_cast<unsigned long long>(seeds), static_cast<unsigned long long>(containers),
+      static_cast<unsigned long long>(formations), took, static_cast<double>(steps) / std::max(took, 0.001),
+      static_cast<unsigned long long>(violations));
   return violations == 0 ? 0 : 1;
 }

@@ -42,7 +42,9 @@ void Simulation::CheckGates() {
     for (const auto& [pid, container] : node->containers()) {
       const auto gate = context_.gates.find(container.compute_domain_uid);
       if (static_cast<std::uint64_t>(pid) < checked_pids_ || gate == context_.gates.end() || !gate->second.fails) continue;
-      if (!InUse(*node, container) || gate->second.most_nodes >= static_cast<std::size_t>(gate->second.min_nodes)) continue;
+      if (!InUse(*node, container)) continue;
+      if (!std::exchange(gate->second.started, true)) ++outcome_.formations;
+      if (gate->second.most_nodes >= static_cast<std::size_t>(gate->second.min_nodes)) continue;
       context_.Violate("gate", "process " + std::to_string(pid) + " on " + node->Name() + " starts when " +
                                    std::to_string(gate->second.most_nodes) + " of " + std::to_string(gate->second.min_nodes) +
                                    " nodes have a pod of " + container.compute_domain_uid);

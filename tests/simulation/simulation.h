@@ -19,6 +19,7 @@ namespace cd::simulation {
 struct Options {
   std::uint64_t seed = 1;
   std::uint64_t steps = 3'000;  // with faults; the run then goes on without until all is in order
+  unsigned gated = 300;         // per mille of ComputeDomains with gating
   std::set<Bug> bugs;
   bool trace = false;
   bool echo = false;  // the trace goes to stderr as it grows
@@ -32,6 +33,7 @@ struct Outcome {
   // What the run exercised.
   std::uint64_t containers = 0;
   std::uint64_t freed_channels = 0;
+  std::uint64_t formations = 0;  // gangs that were let go where only forming, and no time-out, lets them
 };
 
 class Simulation {

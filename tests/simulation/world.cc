@@ -151,8 +151,10 @@ void Simulation::CountGangs() {
     const std::string node = claim->value("/status/allocation/devices/results/0/pool"_json_pointer, "");
     if (!reserved.empty() && !node.empty() && !Deleting(*claim)) nodes[DomainOf(*claim)].insert(node);
   }
-  for (auto& [uid, gate] : context_.gates)
+  for (auto& [uid, gate] : context_.gates) {
     gate.most_nodes = nodes[uid].empty() ? 0 : std::max(gate.most_nodes, nodes[uid].size());
+    gate.started = gate.started && !nodes[uid].empty();
+  }
 }
 
 // Whether the node's slots are enough for one more claim.
@@ -199,7 +201,7 @@ bool Simulation::CreateComputeDomain() {
         {"isolationMode", kind.exclusive ? "Domain" : "Channel"}}}};
   const bool optional = context_.dice.PerMille(400);
   if (optional) object["spec"]["fabricPolicy"] = "Optional";
-  if (context_.dice.PerMille(300)) object["spec"]["gating"] = DrawGating();
+  if (context_.dice.PerMille(options_.gated)) object["spec"]["gating"] = DrawGating();
   const bool single = context_.dice.PerMille(300);
   if (single) object["spec"]["partitionPolicy"] = "Single";
   const auto created = context_.server.Handle(kube::Create(api::kComputeDomains, kNamespace, object));
