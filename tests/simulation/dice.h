@@ -11,15 +11,11 @@ namespace cd::simulation {
 
 class Dice {
  public:
-  explicit Dice(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15ull + 0x1234567) {}
+  // The seed is mixed: as a multiple of the step below, one seed's throws would be the next one's, shifted by one.
+  explicit Dice(std::uint64_t seed) : state_(Mixed(seed + kStep)) {}
 
   // splitmix64
-  std::uint64_t Next() {
-    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15ull);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-    return z ^ (z >> 31);
-  }
+  std::uint64_t Next() { return Mixed(state_ += kStep); }
   // 0 … n-1; n > 0.
   std::size_t Below(std::size_t n) { return static_cast<std::size_t>((Next() >> 11) % n); }
   // True in `share` of 1000.
@@ -33,6 +29,14 @@ class Dice {
   }
 
  private:
+  static constexpr std::uint64_t kStep = 0x9E3779B97F4A7C15ull;
+
+  static std::uint64_t Mixed(std::uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+  }
+
   std::uint64_t state_;
 };
 

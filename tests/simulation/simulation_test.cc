@@ -91,13 +91,13 @@ TEST_P(PlantedDefectTest, is_found) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, PlantedDefectTest,
-                         testing::Values(Planted{Bug::kSkipAnnounce, 751}, Planted{Bug::kStaleCheck, 208},
-                                         Planted{Bug::kNoPrecondition, 298}, Planted{Bug::kStaleLook, 2},
-                                         Planted{Bug::kForgetLingering, 74}, Planted{Bug::kSlotAtOnce, 12},
-                                         Planted{Bug::kStaleLiveness, 1}, Planted{Bug::kForgetCheckpoint, 9},
-                                         Planted{Bug::kReleaseAtOnce, 7}, Planted{Bug::kSickIsNone, 22},
-                                         Planted{Bug::kStaleClaims, 3761}, Planted{Bug::kIgnoreMove, 467},
-                                         Planted{Bug::kForgetIsolation, 15}),
+                         testing::Values(Planted{Bug::kSkipAnnounce, 323}, Planted{Bug::kStaleCheck, 253},
+                                         Planted{Bug::kNoPrecondition, 295}, Planted{Bug::kStaleLook, 4},
+                                         Planted{Bug::kForgetLingering, 49}, Planted{Bug::kSlotAtOnce, 54},
+                                         Planted{Bug::kStaleLiveness, 26}, Planted{Bug::kForgetCheckpoint, 162},
+                                         Planted{Bug::kReleaseAtOnce, 15}, Planted{Bug::kSickIsNone, 26},
+                                         Planted{Bug::kStaleClaims, 3462}, Planted{Bug::kIgnoreMove, 491},
+                                         Planted{Bug::kForgetIsolation, 33}),
                          [](const testing::TestParamInfo<Planted>& parameter) {
                            std::string name(NameOf(parameter.param.bug));
                            std::replace(name.begin(), name.end(), '-', '_');
